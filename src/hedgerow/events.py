@@ -1,0 +1,169 @@
+"""The frozen records every floor speaks: what happened to requests and attempts.
+
+Engine and gateway emit them; metrics, ledger, dashboard and estimators listen. All times are seconds on the loop's
+monotonic clock. No record ever holds a prompt, an answer or a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import msgspec
+
+Headers = list[tuple[bytes, bytes]]
+"""HTTP header fields in wire order; names are lower-case, values as received without surrounding blanks."""
+
+
+class Role(StrEnum):
+    """Why an attempt was launched."""
+
+    PRIMARY = "primary"
+    HEDGE = "hedge"
+    FAILOVER = "failover"
+    RACER = "racer"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    WON = "won"
+    SUPERSEDED = "superseded"
+    FAILED = "failed"
+    FAILED_AFTER_COMMIT = "failed_after_commit"
+    CLIENT_GONE = "client_gone"
+
+
+class FailureClass(StrEnum):
+    """What kind of failure an attempt met; decides who may be tried next (docs/design.md, failure classes)."""
+
+    FATAL_REQUEST = "fatal_request"
+    CONTENT_POLICY = "content_policy"
+    UPSTREAM_AUTH = "upstream_auth"
+    UPSTREAM_MISSING_MODEL = "upstream_missing_model"
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    OVERLOADED = "overloaded"
+    CONNECT = "connect"
+    PROTOCOL = "protocol"
+    EMPTY = "empty"
+    TIMEOUT_FIRST_TOKEN = "timeout_first_token"
+    TIMEOUT_STALL = "timeout_stall"
+    TIMEOUT_TOTAL = "timeout_total"
+
+
+class Reason(StrEnum):
+    """Why a hedge was not launched although its time had come."""
+
+    SIDE_EFFECTS = "side_effects"
+    CLIENT_OPT_OUT = "client_opt_out"
+    DEADLINE = "deadline"
+    TARGETS = "targets"
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False):
+    """One attempt's failure, with the upstream's own answer where there was one.
+
+    `status` is the upstream's HTTP status, or the one its in-stream error frame means; None when nothing answered.
+    `body` is the upstream's body, unchanged (for an in-stream error frame: its JSON), None when nothing answered.
+    `retry_after` is in seconds. `message` is ours, for logs.
+    """
+
+    kind: FailureClass
+    message: str
+    status: int | None = None
+    headers: Headers | None = None
+    body: bytes | None = None
+    retry_after: float | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens as the upstream reported them; None where it did not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class RequestStarted(msgspec.Struct, frozen=True, gc=False):
+    """A request was accepted and its first attempt is about to start."""
+
+    request_id: str
+    route: str
+    protocol: str
+    stream: bool
+    at: float
+
+
+class AttemptLaunched(msgspec.Struct, frozen=True, gc=False):
+    """An attempt was sent to a target. `attempt` counts from 0 within the request."""
+
+    request_id: str
+    attempt: int
+    target: str
+    role: Role
+    at: float
+
+
+class HedgeSkipped(msgspec.Struct, frozen=True, gc=False):
+    """A hedge's time had come and it was not launched."""
+
+    request_id: str
+    route: str
+    reason: Reason
+    at: float
+    detail: str = ""
+
+
+class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
+    """An attempt is over. Times are None where the attempt did not get that far."""
+
+    request_id: str
+    attempt: int
+    target: str
+    role: Role
+    outcome: Outcome
+    launched_at: float
+    headers_at: float | None
+    first_token_at: float | None
+    ended_at: float
+    status: int | None
+    received_bytes: int
+    failure: Failure | None = None
+    usage: Usage | None = None
+
+
+class RequestFinished(msgspec.Struct, frozen=True, gc=False):
+    """A request is over for its client. `winner` is the committed attempt, None if there was none.
+
+    `status` is what the client was answered; None when it left first.
+    """
+
+    request_id: str
+    route: str
+    protocol: str
+    stream: bool
+    started_at: float
+    first_token_at: float | None
+    ended_at: float
+    status: int | None
+    winner: int | None
+    attempts: int
+    outcome: Outcome
+    usage: Usage | None = None
+
+
+class TargetTakenOut(msgspec.Struct, frozen=True, gc=False):
+    """A target gets no traffic until `until` because it refused our key, model, quota or rate."""
+
+    target: str
+    kind: FailureClass
+    message: str
+    at: float
+    until: float
+
+
+Event = RequestStarted | AttemptLaunched | HedgeSkipped | AttemptEnded | RequestFinished | TargetTakenOut
+Listener = Callable[[Event], None]

@@ -1,0 +1,36 @@
+"""What a caller of the upstream pool sees: a sink to be told, a call to be cancelled."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hedgerow.errors import UpstreamError
+from hedgerow.events import Headers
+
+
+class Sink(Protocol):
+    """Receives one upstream answer: `on_head`, `on_data`*, then exactly one of `on_end` and `on_error`.
+
+    `on_error` may also come first. After `Call.cancel()` nothing more is called. Interim 1xx answers are not shown.
+    """
+
+    def on_head(self, status: int, headers: Headers) -> None: ...
+
+    def on_data(self, data: bytes) -> None:
+        """A piece of the body, chunked framing removed, otherwise as it came."""
+
+    def on_end(self) -> None: ...
+
+    def on_error(self, error: UpstreamError) -> None: ...
+
+
+class Call(Protocol):
+    """One request under way."""
+
+    def cancel(self) -> None:
+        """Give up: the TCP connection is aborted at once, the sink hears nothing more. No-op when already over."""
+
+    def pause(self) -> None:
+        """Stop reading from the upstream (back-pressure)."""
+
+    def resume(self) -> None: ...
