@@ -1,0 +1,68 @@
+# Every target sets itself up: virtual environment in .venv, pinned dependencies by hash (scripts/setup.sh).
+# Options are passed on with ARGS, e.g. `make demo ARGS="--requests 500"` or `make test ARGS="-k race"`.
+
+PY := .venv/bin/python
+ARGS ?=
+DATA ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint fmt docs bench bench-quick bench-wire eval e2e-llm lock clean setup-run setup-dev
+
+help: ## list the targets
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
+		while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+setup-run:
+	@bash scripts/setup.sh run
+
+setup-dev:
+	@bash scripts/setup.sh dev
+
+demo: setup-run ## see the p99 fall: two simulated providers, with and without hedging (ARGS="--help" lists options)
+	@.venv/bin/hedgerow demo $(ARGS)
+
+test: setup-dev ## all tests (ARGS goes to pytest, e.g. ARGS="tests/unit -k race")
+	@bash scripts/need.sh curl
+	@$(PY) -m pytest $(ARGS)
+
+check: setup-dev ## what CI runs: format, lint, types, floors, then all tests
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test
+
+lint: setup-dev ## format check, ruff, mypy, import contracts, shell syntax
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+	@for script in .ci/run $$(git ls-files '*.sh' 2>/dev/null); do bash -n "$$script" || exit 1; done
+
+fmt: setup-dev ## format, and mend what ruff can mend
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+docs: setup-dev ## regenerate the generated pages, then run the docs' examples and check their links
+	@bash scripts/docs.sh
+	$(PY) -m pytest -q tests/test_docs.py
+
+bench: setup-dev ## the gateway against nginx, Envoy and other gateways on this machine (long)
+	@$(PY) -m bench $(ARGS)
+
+bench-quick: setup-dev ## the same with short runs and only the peers that install in seconds
+	@$(PY) -m bench --quick $(ARGS)
+
+bench-wire: setup-dev ## cost of scanning a stream, per chunk
+	@$(PY) -m bench.wire $(ARGS)
+
+eval: setup-dev ## replay a folder of latency logs: make eval DATA=folder
+	@test -n "$(DATA)" || { echo 'usage: make eval DATA=folder-with-latency-logs' >&2; exit 2; }
+	@$(PY) -m bench.eval "$(DATA)" $(ARGS)
+
+e2e-llm: setup-dev ## the gateway in front of two real llama.cpp servers (compiles about 10 minutes; not in CI)
+	@bash tests/e2e_llm/run.sh $(ARGS)
+
+lock: setup-dev ## regenerate requirements/*.txt from pyproject.toml (ARGS="--upgrade" takes newer versions)
+	@bash scripts/lock.sh $(ARGS)
+
+clean: ## remove everything the other targets made, .venv included
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache build dist bench/.work bench/.peers
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Regenerate the lock files from pyproject.toml: one for every Python >= 3.11 and platform, with hashes, without index
+# addresses. Options go to uv, e.g. --upgrade. Needs uv, which is fetched into .venv when there is none.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/system.sh
+
+uv=$(command -v uv || echo .venv/bin/uv)
+[[ -x $uv ]] || .venv/bin/python -m pip --quiet install 'uv>=0.9'
+
+compile() { # compile OUTPUT OPTION...
+  local output=$1
+  shift
+  "$uv" pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+    --no-emit-find-links --custom-compile-command "make lock" --output-file "$output" pyproject.toml "$@"
+  if grep -nE '://|^ *--(index|extra|find|trusted)' "$output"; then die "$output names an index"; fi
+}
+
+compile requirements/dev.txt --extra gateway --group dev "$@"
+compile requirements/run.txt --extra gateway --group build --constraint requirements/dev.txt "$@"
+say "requirements/dev.txt and requirements/run.txt are up to date"
