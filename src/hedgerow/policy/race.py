@@ -1,0 +1,320 @@
+"""The race of one request, as a state machine without clock or I/O.
+
+The driver tells it what happened and when; it answers with commands and says when it wants to be woken (`wake_at`).
+The shape is that of QUIC stacks (time in, timer out) and of RFC 8305's staggered connection attempts:
+
+* The newest attempt runs alone for `delay` seconds; then the next may start. Launch times are absolute: the end of an
+  attempt never moves them.
+* A failure launches the next candidate at once, where its class allows (`policy.failures`).
+* An error never beats a running rival: while any attempt runs, failures only wait.
+* The first accepted answer commits; everybody else is cancelled; afterwards nothing is launched.
+* Events that share one `now` are taken in the order in which they are fed. `step` feeds a batch in a fixed order:
+  answers before failures, lower attempts first, the timer last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
+from math import inf
+
+import msgspec
+
+from hedgerow.events import Failure, FailureClass, Reason, Role
+from hedgerow.policy.failures import Next, most_useful, next_after
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A place an attempt can go. Candidates with one `account` share a key, and so its limits."""
+
+    target: str
+    account: str
+
+
+class Plan(msgspec.Struct, frozen=True, gc=False):
+    """The rules of one race. Times are seconds; `inf` switches a rule off.
+
+    `delay`: how long the newest attempt runs alone. `max_hedges`: attempts that `delay` may launch.
+    `max_attempts`: all attempts, the first included. `first_token`: each attempt's time to its first token.
+    `total`: the request's time until it is committed, counted from the start.
+    `replayable` is False for requests whose effects must not happen twice: they are never hedged, and fail over only
+    when the upstream refused or was never reached.
+    """
+
+    delay: float = inf
+    max_hedges: int = 1
+    max_attempts: int = 2
+    first_token: float = inf
+    total: float = inf
+    replayable: bool = True
+
+
+class Launch(msgspec.Struct, frozen=True, gc=False):
+    """Start this attempt at this candidate (an index into the race's candidates)."""
+
+    attempt: int
+    candidate: int
+    role: Role
+
+
+class Cancel(msgspec.Struct, frozen=True, gc=False):
+    """Abort this attempt. `failure` is set when it ran out of time, None when it is superseded or unwanted."""
+
+    attempt: int
+    failure: Failure | None = None
+
+
+class Commit(msgspec.Struct, frozen=True, gc=False):
+    """This attempt has won: deliver it."""
+
+    attempt: int
+
+
+class Skip(msgspec.Struct, frozen=True, gc=False):
+    """A hedge was due and is not launched."""
+
+    reason: Reason
+    detail: str = ""
+
+
+class Fail(msgspec.Struct, frozen=True, gc=False):
+    """Nobody can win any more: tell the client this failure, which `attempt` met."""
+
+    attempt: int
+    failure: Failure
+
+
+Command = Launch | Cancel | Commit | Skip | Fail
+Commands = Sequence[Command]
+
+_NOTHING: Commands = ()
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """A guard's answer: why a hedge may not start."""
+
+    reason: Reason
+    detail: str = ""
+
+
+Whether = Callable[[float], Refusal | None]
+"""Asked when a hedge is due: None means go ahead."""
+
+
+def _always(_now: float) -> Refusal | None:
+    return None
+
+
+class Kind(Enum):
+    """What can happen in a race; the order is the one in which a batch is taken."""
+
+    ACCEPTED = auto()
+    REJECTED = auto()
+    FAILED = auto()
+    CLIENT_GONE = auto()
+    TIME = auto()
+
+
+class Happened(msgspec.Struct, frozen=True, gc=False):
+    """One event for `Race.step`; `failure` belongs to FAILED and REJECTED."""
+
+    kind: Kind
+    attempt: int = -1
+    failure: Failure | None = None
+
+
+class Race:
+    """One request's race. Feed it events; run the commands it returns, in order; wake it at `wake_at`."""
+
+    __slots__ = (
+        "_candidates",
+        "_excluded",
+        "_failures",
+        "_hedge_at",
+        "_hedges",
+        "_launched_at",
+        "_next",
+        "_plan",
+        "_running",
+        "_sealed",
+        "_total_at",
+        "_went_to",
+        "_whether",
+        "over",
+        "wake_at",
+        "winner",
+    )
+
+    def __init__(self, plan: Plan, candidates: Sequence[Candidate], whether: Whether = _always) -> None:
+        if not candidates:
+            raise ValueError("a race needs at least one candidate")
+        self._plan = plan
+        self._candidates = candidates
+        self._whether = whether
+        self._launched_at: list[float] = []
+        self._went_to: list[int] = []
+        self._running: list[int] = []
+        self._failures: list[tuple[int, Failure]] = []
+        self._excluded: set[tuple[Next, str]] = set()
+        self._next = 0
+        self._hedges = 0
+        self._hedge_at = inf
+        self._total_at = inf
+        self._sealed = False
+        self.over = False
+        self.winner: int | None = None
+        self.wake_at = inf
+
+    @property
+    def launched(self) -> int:
+        """How many attempts have been launched so far."""
+        return len(self._launched_at)
+
+    @property
+    def running(self) -> Sequence[int]:
+        """Attempts launched and not ended, in launch order."""
+        return self._running
+
+    def start(self, now: float) -> Commands:
+        """Launch the first attempt."""
+        self._total_at = now + self._plan.total
+        commands = (self._launch(0, Role.PRIMARY, now),)
+        self._set_wake()
+        return commands
+
+    def accepted(self, attempt: int, now: float) -> Commands:
+        """The attempt has a good enough first token: it wins, unless the race is over already."""
+        if self.over or attempt not in self._running:
+            return _NOTHING
+        self.winner = attempt
+        losers = self._running
+        self._finish()
+        if len(losers) == 1:
+            return (Commit(attempt),)
+        return [Cancel(other) for other in losers if other != attempt] + [Commit(attempt)]
+
+    def failed(self, attempt: int, failure: Failure, now: float) -> Commands:
+        """The attempt ended without an answer (or with one that a gate rejected)."""
+        if self.over or attempt not in self._running:
+            return _NOTHING
+        commands: list[Command] = []
+        self._lose(attempt, failure, now, commands)
+        self._conclude(commands)
+        return commands
+
+    rejected = failed
+
+    def client_gone(self, now: float) -> Commands:
+        """The client has left: cancel whatever runs."""
+        if self.over:
+            return _NOTHING
+        running = self._running
+        self._finish()
+        return [Cancel(attempt) for attempt in running]
+
+    def tick(self, now: float) -> Commands:
+        """Time has passed; a tick before `wake_at` does nothing."""
+        if self.over or now < self.wake_at:
+            return _NOTHING
+        commands: list[Command] = []
+        if now >= self._total_at:
+            self._sealed = True
+            self._expire(list(self._running), FailureClass.TIMEOUT_TOTAL, self._plan.total, now, commands)
+        else:
+            late = [i for i in self._running if now >= self._launched_at[i] + self._plan.first_token]
+            self._expire(late, FailureClass.TIMEOUT_FIRST_TOKEN, self._plan.first_token, now, commands)
+            if now >= self._hedge_at:
+                self._hedge(now, commands)
+        self._conclude(commands)
+        return commands
+
+    def step(self, now: float, happened: Iterable[Happened]) -> list[Command]:
+        """Feed several events that share one moment, in the fixed order that makes ties deterministic."""
+        commands: list[Command] = []
+        for event in sorted(happened, key=lambda event: (event.kind.value, event.attempt)):
+            match event:
+                case Happened(Kind.ACCEPTED, attempt):
+                    commands += self.accepted(attempt, now)
+                case Happened(Kind.FAILED | Kind.REJECTED, attempt, failure) if failure is not None:
+                    commands += self.failed(attempt, failure, now)
+                case Happened(Kind.CLIENT_GONE):
+                    commands += self.client_gone(now)
+                case _:
+                    commands += self.tick(now)
+        return commands
+
+    def _launch(self, candidate: int, role: Role, now: float) -> Launch:
+        attempt = len(self._launched_at)
+        self._launched_at.append(now)
+        self._went_to.append(candidate)
+        self._running.append(attempt)
+        self._next = candidate + 1
+        may_hedge = self._hedges < self._plan.max_hedges and attempt + 1 < self._plan.max_attempts
+        self._hedge_at = now + self._plan.delay if may_hedge else inf
+        return Launch(attempt, candidate, role)
+
+    def _find_candidate(self) -> int | None:
+        """The next candidate not ruled out by an earlier failure, None when no attempt may be added."""
+        if self._sealed or len(self._launched_at) >= self._plan.max_attempts:
+            return None
+        excluded = self._excluded
+        for index in range(self._next, len(self._candidates)):
+            place = self._candidates[index]
+            if not excluded or excluded.isdisjoint(
+                ((Next.OTHER_ACCOUNT, place.account), (Next.OTHER_TARGET, place.target))
+            ):
+                return index
+        return None
+
+    def _hedge(self, now: float, commands: list[Command]) -> None:
+        self._hedge_at = inf
+        if not self._running:
+            return
+        candidate = self._find_candidate()
+        if not self._plan.replayable:
+            commands.append(Skip(Reason.SIDE_EFFECTS))
+        elif candidate is None:
+            commands.append(Skip(Reason.TARGETS, "no other target to hedge to"))
+        elif (refusal := self._whether(now)) is not None:
+            commands.append(Skip(refusal.reason, refusal.detail))
+        else:
+            self._hedges += 1
+            commands.append(self._launch(candidate, Role.HEDGE, now))
+
+    def _lose(self, attempt: int, failure: Failure, now: float, commands: list[Command]) -> None:
+        """Record a failed attempt and launch the next at once where the failure's class allows."""
+        self._running.remove(attempt)
+        self._failures.append((attempt, failure))
+        where = next_after(failure, replayable=self._plan.replayable)
+        if where is Next.NOWHERE:
+            self._sealed = True
+        elif where is not Next.ANYWHERE:
+            loser = self._candidates[self._went_to[attempt]]
+            self._excluded.add((where, loser.account if where is Next.OTHER_ACCOUNT else loser.target))
+        candidate = self._find_candidate()
+        if candidate is not None:
+            commands.append(self._launch(candidate, Role.FAILOVER, now))
+
+    def _expire(self, late: list[int], kind: FailureClass, limit: float, now: float, commands: list[Command]) -> None:
+        for attempt in late:
+            failure = Failure(kind, f"no first token within {limit:g} s")
+            commands.append(Cancel(attempt, failure))
+            self._lose(attempt, failure, now, commands)
+
+    def _conclude(self, commands: list[Command]) -> None:
+        if self._running:
+            self._set_wake()
+            return
+        attempt, failure = most_useful(self._failures)
+        self._finish()
+        commands.append(Fail(attempt, failure))
+
+    def _finish(self) -> None:
+        self.over = True
+        self._running = []
+        self.wake_at = inf
+
+    def _set_wake(self) -> None:
+        """The earliest of: next hedge, first-token limit of the oldest running attempt, total limit."""
+        first_token_at = self._launched_at[self._running[0]] + self._plan.first_token
+        self.wake_at = min(self._hedge_at, first_token_at, self._total_at)

@@ -1,0 +1,309 @@
+"""The race: who is launched when, who wins, what the client is told. All synchronous, all exact."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.events import Failure, FailureClass, Reason, Role
+from hedgerow.policy.race import Cancel, Candidate, Commit, Fail, Happened, Kind, Launch, Plan, Race, Refusal, Skip
+
+A, B, C = (Candidate(name, name) for name in "abc")
+PLAN = Plan(delay=2.0, first_token=20.0, total=60.0)
+
+
+def fails(kind: FailureClass, status: int | None = None, retry_after: float | None = None) -> Failure:
+    return Failure(kind, kind.value, status, body=b"{}" if status else None, retry_after=retry_after)
+
+
+def started(plan: Plan = PLAN, candidates: tuple[Candidate, ...] = (A, B)) -> Race:
+    race = Race(plan, candidates)
+    assert race.start(0.0) == (Launch(0, 0, Role.PRIMARY),)
+    return race
+
+
+def test_a_fast_primary_wins_alone() -> None:
+    race = started()
+    assert race.wake_at == 2.0
+    assert race.accepted(0, 1.0) == (Commit(0),)
+    assert race.over
+    assert race.winner == 0
+    assert race.wake_at == inf
+
+
+def test_a_slow_primary_is_hedged_at_the_delay_and_the_faster_answer_wins() -> None:
+    race = started()
+    assert race.tick(1.999) == ()
+    assert race.tick(2.0) == [Launch(1, 1, Role.HEDGE)]
+    assert race.accepted(1, 2.5) == [Cancel(0), Commit(1)]
+
+
+def test_the_primary_may_still_win_after_its_hedge_started() -> None:
+    race = started()
+    race.tick(2.0)
+    assert race.accepted(0, 2.5) == [Cancel(1), Commit(0)]
+
+
+def test_the_first_of_two_answers_in_one_tick_wins_and_the_other_is_ignored() -> None:
+    race = started()
+    race.tick(2.0)
+    assert race.accepted(1, 3.0) == [Cancel(0), Commit(1)]
+    assert race.accepted(0, 3.0) == ()
+
+
+def test_a_batch_is_taken_in_a_fixed_order_whatever_order_it_comes_in() -> None:
+    batch = [
+        Happened(Kind.TIME),
+        Happened(Kind.FAILED, 1, fails(FailureClass.SERVER_ERROR, 500)),
+        Happened(Kind.ACCEPTED, 0),
+    ]
+    for order in (batch, batch[::-1]):
+        race = started()
+        race.tick(2.0)
+        assert race.step(22.0, order) == [Cancel(1), Commit(0)]
+
+
+def test_a_failure_launches_the_next_target_at_once() -> None:
+    race = started()
+    assert race.failed(0, fails(FailureClass.SERVER_ERROR, 500), 0.3) == [Launch(1, 1, Role.FAILOVER)]
+    assert race.accepted(1, 0.5) == (Commit(1),)
+
+
+def test_launch_times_are_absolute_from_the_newest_launch() -> None:
+    race = started(Plan(delay=2.0, max_attempts=3, max_hedges=2), (A, B, C))
+    race.tick(2.0)
+    assert race.wake_at == 4.0
+    assert race.failed(0, fails(FailureClass.SERVER_ERROR, 500), 3.0) == [Launch(2, 2, Role.FAILOVER)]
+    assert race.wake_at == inf  # three attempts: no more may follow
+
+
+def test_an_ending_that_launches_nothing_moves_no_launch_time() -> None:
+    race = started(Plan(delay=2.0, max_attempts=3, max_hedges=2), (A, B, Candidate("c", "b")))
+    race.tick(2.0)
+    assert race.failed(1, fails(FailureClass.RATE_LIMITED, 429), 3.0) == []
+    assert race.wake_at == 4.0
+    assert race.tick(4.0) == [Skip(Reason.TARGETS, "no other target to hedge to")]
+
+
+def test_an_error_never_beats_a_running_rival() -> None:
+    race = started()
+    race.tick(2.0)
+    assert race.failed(1, fails(FailureClass.FATAL_REQUEST, 400), 2.1) == []
+    assert race.accepted(0, 9.0) == (Commit(0),)
+
+
+def test_a_fatal_request_ends_at_once_when_nobody_else_runs() -> None:
+    race = started()
+    failure = fails(FailureClass.FATAL_REQUEST, 400)
+    assert race.failed(0, failure, 0.1) == [Fail(0, failure)]
+
+
+def test_after_a_fatal_request_nothing_is_launched_any_more() -> None:
+    race = started(Plan(delay=2.0, max_attempts=3, max_hedges=2), (A, B, C))
+    race.tick(2.0)
+    race.failed(1, fails(FailureClass.FATAL_REQUEST, 400), 2.1)
+    assert race.tick(4.0) == [Skip(Reason.TARGETS, "no other target to hedge to")]
+    failure = fails(FailureClass.SERVER_ERROR, 500)
+    (last,) = race.failed(0, failure, 5.0)
+    assert last == Fail(1, fails(FailureClass.FATAL_REQUEST, 400))
+
+
+@pytest.mark.parametrize(
+    "kind", [FailureClass.RATE_LIMITED, FailureClass.QUOTA_EXHAUSTED, FailureClass.UPSTREAM_AUTH], ids=str
+)
+def test_a_refused_key_sends_the_request_to_other_keys_only(kind: FailureClass) -> None:
+    same_key = Candidate("a2", "a")
+    race = started(Plan(max_attempts=3), (A, same_key, B))
+    assert race.failed(0, fails(kind, 429), 0.1) == [Launch(1, 2, Role.FAILOVER)]
+
+
+def test_a_missing_model_rules_out_that_target_only() -> None:
+    race = started(Plan(max_attempts=3), (A, A, Candidate("a2", "a")))
+    assert race.failed(0, fails(FailureClass.UPSTREAM_MISSING_MODEL, 404), 0.1) == [Launch(1, 2, Role.FAILOVER)]
+
+
+def test_a_first_token_timeout_cancels_the_attempt_and_starts_the_next() -> None:
+    race = started(Plan(first_token=0.7, total=60.0))
+    late = Failure(FailureClass.TIMEOUT_FIRST_TOKEN, "no first token within 0.7 s")
+    assert race.tick(0.7) == [Cancel(0, late), Launch(1, 1, Role.FAILOVER)]
+    assert race.wake_at == pytest.approx(1.4)
+    assert race.tick(race.wake_at) == [Cancel(1, late), Fail(1, late)]
+
+
+def test_each_attempt_has_its_own_first_token_timeout() -> None:
+    race = started(Plan(delay=0.3, first_token=0.7))
+    race.tick(0.3)
+    late = Failure(FailureClass.TIMEOUT_FIRST_TOKEN, "no first token within 0.7 s")
+    assert race.tick(0.7) == [Cancel(0, late)]
+    assert race.tick(1.0) == [Cancel(1, late), Fail(1, late)]
+
+
+def test_the_total_limit_ends_everything_and_launches_nothing() -> None:
+    race = started(Plan(delay=0.3, total=1.0))
+    race.tick(0.3)
+    late = Failure(FailureClass.TIMEOUT_TOTAL, "no first token within 1 s")
+    assert race.tick(1.0) == [Cancel(0, late), Cancel(1, late), Fail(1, late)]
+
+
+def test_a_client_that_leaves_cancels_everything() -> None:
+    race = started()
+    race.tick(2.0)
+    assert race.client_gone(2.1) == [Cancel(0), Cancel(1)]
+    assert race.accepted(0, 2.2) == ()
+    assert race.tick(99.0) == ()
+
+
+def test_a_guard_is_asked_when_the_hedge_is_due_and_its_reason_is_told_once() -> None:
+    asked: list[float] = []
+
+    def guard(now: float) -> Refusal | None:
+        asked.append(now)
+        return Refusal(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")
+
+    race = Race(PLAN, (A, B), guard)
+    race.start(0.0)
+    assert race.tick(2.0) == [Skip(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")]
+    assert asked == [2.0]
+    assert race.wake_at == 20.0
+
+
+def test_a_refused_hedge_does_not_forbid_failover() -> None:
+    race = Race(PLAN, (A, B), lambda _now: Refusal(Reason.CLIENT_OPT_OUT))
+    race.start(0.0)
+    race.tick(2.0)
+    assert race.failed(0, fails(FailureClass.CONNECT), 3.0) == [Launch(1, 1, Role.FAILOVER)]
+
+
+class TestNotReplayable:
+    """A request with side effects is sent again only when it certainly had none."""
+
+    plan = Plan(delay=2.0, replayable=False)
+
+    def test_it_is_not_hedged(self) -> None:
+        assert started(self.plan).tick(2.0) == [Skip(Reason.SIDE_EFFECTS)]
+
+    @pytest.mark.parametrize("failure", [fails(FailureClass.CONNECT), fails(FailureClass.SERVER_ERROR, 500)])
+    def test_it_fails_over_when_refused_or_never_reached(self, failure: Failure) -> None:
+        assert started(self.plan).failed(0, failure, 0.1) == [Launch(1, 1, Role.FAILOVER)]
+
+    @pytest.mark.parametrize("kind", [FailureClass.PROTOCOL, FailureClass.TIMEOUT_FIRST_TOKEN, FailureClass.EMPTY])
+    def test_it_stays_put_when_its_fate_is_unknown(self, kind: FailureClass) -> None:
+        assert started(self.plan).failed(0, fails(kind), 0.1) == [Fail(0, fails(kind))]
+
+
+def test_both_rate_limited_tells_the_shorter_wait() -> None:
+    race = started()
+    race.failed(0, fails(FailureClass.RATE_LIMITED, 429, 9.0), 0.1)
+    shorter = fails(FailureClass.RATE_LIMITED, 429, 3.0)
+    assert race.failed(1, shorter, 0.2) == [Fail(1, shorter)]
+
+
+def test_a_single_target_is_never_hedged_and_says_so() -> None:
+    race = started(Plan(delay=1.0), (A,))
+    assert race.tick(1.0) == [Skip(Reason.TARGETS, "no other target to hedge to")]
+
+
+def test_a_race_without_candidates_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one candidate"):
+        Race(PLAN, ())
+
+
+def test_max_hedges_bounds_hedges_but_not_failovers() -> None:
+    race = started(Plan(delay=1.0, max_hedges=1, max_attempts=3), (A, B, C))
+    race.tick(1.0)
+    assert race.wake_at == inf
+    assert race.failed(0, fails(FailureClass.OVERLOADED, 529), 1.5) == [Launch(2, 2, Role.FAILOVER)]
+
+
+times = st.floats(0, 5, allow_nan=False)
+plans = st.builds(
+    Plan,
+    delay=st.one_of(times, st.just(inf)),
+    max_hedges=st.integers(0, 3),
+    max_attempts=st.integers(1, 4),
+    first_token=st.one_of(st.floats(0.1, 5), st.just(inf)),
+    total=st.floats(0.1, 20),
+    replayable=st.booleans(),
+)
+failures = st.builds(
+    Failure,
+    kind=st.sampled_from(FailureClass),
+    message=st.just("x"),
+    status=st.one_of(st.none(), st.sampled_from([200, 400, 429, 500])),
+    body=st.one_of(st.none(), st.just(b"{}")),
+    retry_after=st.one_of(st.none(), st.floats(0, 10)),
+)
+happenings = st.one_of(
+    st.builds(Happened, kind=st.just(Kind.ACCEPTED), attempt=st.integers(0, 4)),
+    st.builds(
+        Happened, kind=st.sampled_from([Kind.FAILED, Kind.REJECTED]), attempt=st.integers(0, 4), failure=failures
+    ),
+    st.builds(Happened, kind=st.sampled_from([Kind.TIME, Kind.TIME, Kind.TIME, Kind.CLIENT_GONE])),
+)
+
+
+@settings(max_examples=400)
+@given(
+    plan=plans,
+    candidates=st.lists(st.builds(Candidate, st.sampled_from("abc"), st.sampled_from("xy")), min_size=1, max_size=4),
+    script=st.lists(st.tuples(times, st.lists(happenings, max_size=3)), max_size=12),
+)
+def test_whatever_happens_the_race_keeps_its_promises(
+    plan: Plan, candidates: list[Candidate], script: list[tuple[float, list[Happened]]]
+) -> None:
+    race = Race(plan, candidates)
+    now = 0.0
+    commands = list(race.start(now))
+    ended_by_itself: set[int] = set()
+    for wait, batch in script:
+        before_commit = race.winner is None and not race.over
+        now += wait
+        running = set(race.running)
+        fed = race.step(now, batch)
+        if not before_commit:
+            assert fed == []
+        ended_by_itself |= {e.attempt for e in batch if e.kind in (Kind.FAILED, Kind.REJECTED)} & running
+        commands += fed
+    while not race.over:  # no more news: only time passes, and the race must come to its end
+        assert now <= 21.0 + 60.0
+        now = max(now, race.wake_at)
+        commands += race.tick(now)
+
+    launched = [c.attempt for c in commands if isinstance(c, Launch)]
+    committed = [c.attempt for c in commands if isinstance(c, Commit)]
+    cancelled = [c.attempt for c in commands if isinstance(c, Cancel)]
+    failed = [c for c in commands if isinstance(c, Fail)]
+    hedges = [c for c in commands if isinstance(c, Launch) and c.role is Role.HEDGE]
+    assert launched == list(range(len(launched)))
+    assert len(launched) <= plan.max_attempts
+    assert len(hedges) <= plan.max_hedges
+    assert len(committed) + len(failed) <= 1
+    assert len(set(cancelled)) == len(cancelled)
+    assert not set(cancelled) & set(committed)
+    assert set(launched) == set(cancelled) | set(committed) | ended_by_itself
+    if committed or failed:
+        assert isinstance(commands[-1], Commit | Fail)
+    assert plan.replayable or not hedges
+    assert race.running == []
+
+
+@given(
+    plan=plans,
+    script=st.lists(st.tuples(times, st.lists(happenings, min_size=2, max_size=4)), max_size=8),
+    data=st.data(),
+)
+def test_the_order_in_which_one_moments_events_arrive_changes_nothing(
+    plan: Plan, script: list[tuple[float, list[Happened]]], data: st.DataObject
+) -> None:
+    one, other = Race(plan, (A, B, C)), Race(plan, (A, B, C))
+    one.start(0.0)
+    other.start(0.0)
+    now = 0.0
+    for wait, batch in script:
+        now += wait
+        unique = list({(e.kind, e.attempt): e for e in batch}.values())
+        shuffled = data.draw(st.permutations(unique))
+        assert one.step(now, unique) == other.step(now, shuffled)
