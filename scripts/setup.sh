@@ -50,7 +50,7 @@ make_venv() {
 
 install() {
   say "installing requirements/$kind.txt into $venv (once; takes about a minute)"
-  local pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet --no-input)
+  local pip=("$venv/bin/python" -m pip --disable-pip-version-check -qq --no-input)
   "${pip[@]}" install --require-hashes --requirement "requirements/$kind.txt"
   "${pip[@]}" install --no-deps --no-build-isolation --editable .
   rm -f "$venv"/.ready-"$kind"-*
