@@ -1,0 +1,169 @@
+"""The driver of the race: turns its commands into calls and time into wake-ups.
+
+One `Run` per request. It creates no task, and while no hedge starts it touches one timer: armed at the start, left
+where it is for as long as it fires early enough, cancelled at the end. After commit the same timer watches for a stall
+and for the total limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from math import inf
+from typing import Protocol
+
+from hedgerow.events import Failure, FailureClass, Reason, Role
+from hedgerow.policy.race import (
+    Cancel,
+    Candidate,
+    Command,
+    Commands,
+    Commit,
+    Fail,
+    Launch,
+    Plan,
+    Race,
+    Skip,
+    Whether,
+)
+
+
+class Driver(Protocol):
+    """What a `Run` drives: something that can start and abort attempts and deliver an answer.
+
+    None of these may call back into the `Run` before returning, except `client_gone` and `finished`.
+    """
+
+    def launch(self, attempt: int, candidate: int, role: Role) -> None:
+        """Start an attempt; its fate is told through `Run.accepted` or `Run.failed`, later."""
+
+    def cancel(self, attempt: int, failure: Failure | None) -> None:
+        """Abort an attempt: superseded, unwanted (`failure` None) or out of time."""
+
+    def commit(self, attempt: int) -> None:
+        """Deliver this attempt's answer."""
+
+    def skip(self, reason: Reason, detail: str) -> None:
+        """A hedge was due and is not launched."""
+
+    def fail(self, attempt: int, failure: Failure) -> None:
+        """Tell the client this failure: nobody can win any more."""
+
+    def expire(self, failure: Failure) -> None:
+        """The committed answer stalled or ran out of time: break it off."""
+
+
+class Run:
+    """Drives one race on the running loop.
+
+    `stall` and the plan's `total` (seconds) go on after commit, for as long as `touch` is not followed by `finished`.
+    """
+
+    __slots__ = ("_armed_at", "_driver", "_last_data", "_loop", "_stall", "_timer", "_total_at", "race")
+
+    def __init__(
+        self,
+        driver: Driver,
+        plan: Plan,
+        candidates: Sequence[Candidate],
+        whether: Whether | None = None,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        stall: float = inf,
+    ) -> None:
+        self.race = Race(plan, candidates) if whether is None else Race(plan, candidates, whether)
+        self._driver = driver
+        self._loop = loop
+        self._stall = stall
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_at = inf
+        self._last_data = inf
+        self._total_at = plan.total
+
+    def start(self) -> None:
+        """Launch the first attempt."""
+        now = self._loop.time()
+        self._total_at += now
+        self._apply(self.race.start(now))
+        self._arm(self.race.wake_at)
+
+    def accepted(self, attempt: int) -> None:
+        """The attempt's first token is good enough."""
+        self._apply(self.race.accepted(attempt, self._loop.time()))
+
+    def failed(self, attempt: int, failure: Failure) -> None:
+        """The attempt ended without a usable answer."""
+        race = self.race
+        self._apply(race.failed(attempt, failure, self._loop.time()))
+        if race.wake_at < self._armed_at:
+            self._arm(race.wake_at)
+
+    def client_gone(self) -> None:
+        """The client left before commit."""
+        self._apply(self.race.client_gone(self._loop.time()))
+
+    def watch(self) -> None:
+        """The committed answer goes on streaming: from now on stall and total limits hold."""
+        self.touch()
+        due = min(self._last_data + self._stall, self._total_at)
+        if due < self._armed_at:
+            self._arm(due)
+
+    def touch(self) -> None:
+        """A piece of the committed answer arrived."""
+        self._last_data = self._loop.time()
+
+    def finished(self) -> None:
+        """The request is over: nothing more will be asked or told."""
+        self._last_data = inf
+        self._armed_at = inf
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._armed_at = when
+        if when < inf:
+            self._timer = self._loop.call_at(when, self._wake)
+
+    def _wake(self) -> None:
+        # A loop may fire a timer up to one clock resolution early; what was armed for is due all the same.
+        now = max(self._loop.time(), self._armed_at)
+        self._timer = None
+        self._armed_at = inf
+        if not self.race.over:
+            self._apply(self.race.tick(now))
+            if not self.race.over:
+                self._arm(self.race.wake_at)
+        elif self._last_data < inf:
+            self._check_stream(now)
+
+    def _check_stream(self, now: float) -> None:
+        stalled_at = self._last_data + self._stall
+        if now >= self._total_at:
+            self._driver.expire(Failure(FailureClass.TIMEOUT_TOTAL, "the answer was not whole within the total limit"))
+        elif now >= stalled_at:
+            self._driver.expire(Failure(FailureClass.TIMEOUT_STALL, f"nothing came for {self._stall:g} s"))
+        else:
+            self._arm(min(stalled_at, self._total_at))
+
+    def _apply(self, commands: Commands) -> None:
+        for command in commands:
+            self._obey(command)
+
+    def _obey(self, command: Command) -> None:
+        driver = self._driver
+        match command:
+            case Launch(attempt, candidate, role):
+                driver.launch(attempt, candidate, role)
+            case Commit(attempt):
+                driver.commit(attempt)
+            case Cancel(attempt, failure):
+                driver.cancel(attempt, failure)
+            case Skip(reason, detail):
+                driver.skip(reason, detail)
+            case Fail(attempt, failure):
+                driver.fail(attempt, failure)
