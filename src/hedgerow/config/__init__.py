@@ -1,0 +1,48 @@
+"""hedgerow.yaml to typed settings: every key documented, every fault named with its file, line and key.
+
+load, loads            read a file or a text; raise ConfigError with all problems at once
+from_environment       settings from known API keys when there is no file
+Settings               the result; Target, Route, ServerSettings its parts
+json_schema            for editors
+describe, all_keys     the reference page, the list of keys
+litellm.convert        imports a LiteLLM config
+template.TEMPLATE      what `hedgerow init` writes
+"""
+
+from __future__ import annotations
+
+from hedgerow.config.environment import from_environment
+from hedgerow.config.load import load, loads
+from hedgerow.config.models import (
+    Connections,
+    Hedge,
+    Limits,
+    Route,
+    ServerSettings,
+    ServerTimeouts,
+    ServerTls,
+    Target,
+    TargetTls,
+    Timeouts,
+)
+from hedgerow.config.network import Address, SecretFile
+from hedgerow.config.settings import Settings
+
+__all__ = [
+    "Address",
+    "Connections",
+    "Hedge",
+    "Limits",
+    "Route",
+    "SecretFile",
+    "ServerSettings",
+    "ServerTimeouts",
+    "ServerTls",
+    "Settings",
+    "Target",
+    "TargetTls",
+    "Timeouts",
+    "from_environment",
+    "load",
+    "loads",
+]

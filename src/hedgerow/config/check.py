@@ -1,0 +1,192 @@
+"""What single values cannot show: keys that contradict each other (errors), and settings hardly meant (warnings)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from hedgerow.config.models import Route, ServerSettings, Target
+from hedgerow.config.network import is_loopback
+from hedgerow.config.problem import Problem, did_you_mean, show_path
+from hedgerow.config.units import show_duration
+
+if TYPE_CHECKING:
+    from hedgerow.config.settings import Settings
+
+
+def contradictions(
+    targets: Mapping[str, Target], routes: Mapping[str, Route], server: ServerSettings | None, *, known: Collection[str]
+) -> list[Problem]:
+    """All contradictions between keys. Parts that are faulty in themselves may be missing from `targets`, `routes`
+    and `server`; `known` are the names of all targets, faulty or not.
+    """
+    found: list[Problem] = []
+    for name, target in targets.items():
+        found += _target(name, target)
+    for name, route in routes.items():
+        found += _route_targets(name, route, known)
+        found += _route_times(name, route)
+    if server is not None:
+        found += _server(server, targets, routes)
+    return found
+
+
+def _target(name: str, target: Target) -> Iterator[Problem]:
+    here = ("targets", name)
+    if target.api_key is not None and target.api_key_file is not None:
+        yield Problem((*here, "api_key_file"), f"{show_path((*here, 'api_key'))} is set too; keep one of the two")
+    if "authorization" in target.headers and (target.api_key is not None or target.api_key_file is not None):
+        yield Problem(
+            (*here, "headers"), f"authorization contradicts {show_path((*here, 'api_key'))}; keep one of the two"
+        )
+    if target.tls.ca_file is not None and not target.tls.verify:
+        yield Problem(
+            (*here, "tls", "ca_file"),
+            f"has no effect while {show_path((*here, 'tls', 'verify'))} is false; drop one of the two",
+        )
+
+
+def _route_targets(name: str, route: Route, known: Collection[str]) -> Iterator[Problem]:
+    here = ("routes", name)
+    for position, target in enumerate(route.targets):
+        if target not in known:
+            hint = did_you_mean(target, known, "the targets are")
+            yield Problem((*here, "targets", position), f"there is no target {target!r}{hint}")
+    if route.max_attempts is not None and route.max_attempts > len(route.targets):
+        yield Problem(
+            (*here, "max_attempts"),
+            f"{route.max_attempts} is more than the {len(route.targets)} of {show_path((*here, 'targets'))}; "
+            "list a target twice to try it twice",
+        )
+
+
+def _route_times(name: str, route: Route) -> Iterator[Problem]:
+    delay, times = route.hedge.delay, route.timeouts
+    if delay is not None and route.attempts > 1 and route.hedge.max_hedges > 0:
+        if delay >= times.first_token:
+            yield _clash(name, route, ("hedge", "delay"), ("timeouts", "first_token"), "no hedge would ever start")
+        elif delay >= times.total:
+            yield _clash(name, route, ("hedge", "delay"), ("timeouts", "total"), "no hedge would ever start")
+    for key in ("first_token", "stall"):
+        if getattr(times, key) > times.total:
+            yield _clash(name, route, ("timeouts", key), ("timeouts", "total"), "it could never run out")
+
+
+def _clash(name: str, route: Route, low: tuple[str, str], high: tuple[str, str], why: str) -> Problem:
+    """`low` is too long for `high`; told at whichever of the two the file sets, and a default is called one."""
+
+    def is_set(key: tuple[str, str]) -> bool:
+        return key[1] in getattr(route, key[0]).model_fields_set
+
+    def shown(key: tuple[str, str]) -> str:
+        return show_duration(getattr(getattr(route, key[0]), key[1]))
+
+    at, other = (low, high) if is_set(low) else (high, low)
+    relation = "too long for" if at == low else "too short for"
+    default = "" if is_set(other) else ", the default"
+    return Problem(
+        ("routes", name, *at),
+        f"{shown(at)} is {relation} {show_path(('routes', name, *other))} ({shown(other)}{default}): {why}",
+    )
+
+
+def _server(server: ServerSettings, targets: Mapping[str, Target], routes: Mapping[str, Route]) -> Iterator[Problem]:
+    if server.default_route is not None and server.default_route not in routes:
+        hint = did_you_mean(server.default_route, routes, "the routes are")
+        yield Problem(("server", "default_route"), f"there is no route {server.default_route!r}{hint}")
+    for name, target in targets.items():
+        if server.api_keys and target.passthrough:
+            yield Problem(
+                ("targets", name, "api_key"),
+                "passthrough contradicts server.api_keys: one key of the client's cannot be both hedgerow's and the "
+                "provider's; drop one of the two",
+            )
+        if is_own_address(target.base_url, server):
+            yield Problem(
+                ("targets", name, "base_url"),
+                f"is hedgerow's own address (server.listen is {server.listen}): requests would go round in circles",
+            )
+
+
+def is_own_address(base_url: str, server: ServerSettings) -> bool:
+    """Whether requests to `base_url` would come back to this gateway."""
+    parts = urlsplit(base_url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    if server.listen.port == 0 or port != server.listen.port:
+        return False
+    local = is_loopback(host) or host in ("0.0.0.0", "::")
+    return host == server.listen.host or (local and (server.listen.host in (None, "0.0.0.0", "::") or _same(server)))
+
+
+def _same(server: ServerSettings) -> bool:
+    """Whether the gateway listens where names of this machine lead: 127.0.0.1 and ::1, not 127.0.0.2."""
+    return server.listen.host in ("127.0.0.1", "::1", "localhost")
+
+
+def warnings(settings: Settings) -> list[Problem]:
+    """What works but is probably not meant."""
+    found: list[Problem] = []
+    used = {name for route in settings.routes.values() for name in route.targets}
+    for name, target in settings.targets.items():
+        if name not in used:
+            found.append(Problem(("targets", name), "is not used by any route"))
+        found += _unsafe_target(name, target)
+    for name, route in settings.routes.items():
+        found += _idle_hedge(name, route)
+        found += _shared_client_key(name, route, settings.targets)
+    server = settings.server
+    if (
+        not server.listen.loopback
+        and not server.api_keys
+        and any(target.secret for target in settings.targets.values())
+    ):
+        found.append(
+            Problem(
+                ("server", "api_keys"),
+                f"is empty while {server.listen} is open to other machines: whoever can connect spends on your keys",
+            )
+        )
+    return found
+
+
+def _unsafe_target(name: str, target: Target) -> Iterator[Problem]:
+    here = ("targets", name)
+    parts = urlsplit(target.base_url)
+    if parts.scheme == "https" and not target.tls.verify:
+        yield Problem((*here, "tls", "verify"), "is false: anyone on the way can read the key and the prompts")
+    if parts.scheme == "http":
+        if target.tls.model_fields_set:
+            yield Problem((*here, "tls"), "has no effect on an http:// base_url")
+        if not is_loopback(parts.hostname or "") and (target.secret or target.passthrough):
+            yield Problem((*here, "base_url"), "is plain http: the key and the prompts cross the network unencrypted")
+
+
+def _idle_hedge(name: str, route: Route) -> Iterator[Problem]:
+    here = ("routes", name)
+    if route.hedge.delay == 0 and route.attempts > 1 and route.hedge.max_hedges > 0:
+        yield Problem((*here, "hedge", "delay"), "is 0s: every request is sent at once to several targets and paid for")
+    if not route.hedge.model_fields_set or route.hedge.delay is None:
+        return
+    if len(route.targets) == 1:
+        only = route.targets[0]
+        yield Problem(
+            (*here, "hedge"),
+            f"has no effect: the route lists one target; [{only}, {only}] hedges to the same provider",
+        )
+    elif route.attempts == 1:
+        yield Problem((*here, "hedge"), f"has no effect while {show_path((*here, 'max_attempts'))} is 1")
+    elif route.hedge.max_hedges >= route.attempts:
+        yield Problem(
+            (*here, "hedge", "max_hedges"),
+            f"{route.hedge.max_hedges} cannot be reached: the route allows {route.attempts} attempts in all",
+        )
+
+
+def _shared_client_key(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    hosts = {urlsplit(targets[each].base_url).netloc: None for each in route.targets if targets[each].passthrough}
+    if len(hosts) > 1:
+        yield Problem(
+            ("routes", name, "targets"),
+            f"sends the client's own key to several hosts ({', '.join(hosts)}); make sure that all may see it",
+        )

@@ -1,0 +1,147 @@
+"""From a YAML text to `Settings`, or to one `ConfigError` with all that is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from hedgerow.config import check
+from hedgerow.config.models import Model, Route, ServerSettings, Target
+from hedgerow.config.problem import KeyPath, Problem, did_you_mean, show_path
+from hedgerow.config.settings import Settings
+from hedgerow.config.tree import SyntaxProblem, Tree, parse
+from hedgerow.errors import ConfigError
+
+_M = TypeVar("_M", bound=Model)
+_SECTIONS = {"targets": "target", "routes": "route"}
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in the file at `path`. Raises `ConfigError` with every problem, in the order of the file."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise ConfigError([f"{path}: there is no such file; `hedgerow init` writes one to start from"]) from None
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: is not UTF-8 text (byte {error.start})"]) from None
+    return loads(text, environ, source=str(path), folder=path.parent)
+
+
+def loads(
+    text: str, environ: Mapping[str, str] = os.environ, *, source: str = "hedgerow.yaml", folder: Path | None = None
+) -> Settings:
+    """The settings in `text`. `source` names it in messages; relative paths in it start from `folder`."""
+    try:
+        tree = parse(text, environ)
+    except SyntaxProblem as error:
+        raise ConfigError([f"{source}:{error.line}: {error.text}"]) from None
+    reader = _Reader(tree, folder or Path())
+    settings = reader.settings()
+    if reader.problems or settings is None:
+        raise ConfigError(_lines(tree, reader.problems, source))
+    settings._warnings[:] = _lines(tree, check.warnings(settings), source)
+    return settings
+
+
+def _lines(tree: Tree, problems: list[Problem], source: str) -> list[str]:
+    ordered = sorted(dict.fromkeys(problems), key=lambda problem: tree.place(problem.path))
+    lines = []
+    for problem in ordered:
+        key = f"{show_path(problem.path)}: " if problem.path else ""
+        lines.append(f"{source}:{tree.place(problem.path)[0]}: {key}{problem.text}")
+    return lines
+
+
+class _Reader:
+    """Reads part by part, so that a fault in one part hides none in another."""
+
+    def __init__(self, tree: Tree, folder: Path) -> None:
+        self.problems = list(tree.problems)
+        self._tree = tree
+        self._folder = folder
+
+    def settings(self) -> Settings | None:
+        """The settings, or None when `problems` says why not."""
+        data = self._tree.data
+        for key in data:
+            if key not in Settings.model_fields:
+                self.problems.append(Problem((key,), "unknown key" + _hint(key, Settings)))
+        targets = self._section("targets", Target)
+        routes = self._section("routes", Route)
+        server = self._model(ServerSettings, {} if data.get("server") is None else data["server"], ("server",))
+        for name in data.get("routes") or ():
+            if not str(name).strip() or not str(name).isprintable():
+                self.problems.append(Problem(("routes", name), "a route's name must be printable text"))
+            elif "*" in name[:-1]:
+                self.problems.append(Problem(("routes", name), "a * may stand only at the end of a route's name"))
+        declared = data.get("targets")
+        known = list(declared) if isinstance(declared, dict) else []
+        self.problems += check.contradictions(targets, routes, server, known=known)
+        if self.problems or server is None:
+            return None
+        return Settings(targets=targets, routes=routes, server=server)
+
+    def _section(self, key: str, model: type[_M]) -> dict[str, _M]:
+        entries = self._tree.data.get(key)
+        if entries is None or entries == {}:
+            self.problems.append(Problem((key,), f"is required: at least one {_SECTIONS[key]}"))
+            return {}
+        if not isinstance(entries, dict):
+            self.problems.append(Problem((key,), f"got {_shape(entries)}; expected a mapping of names"))
+            return {}
+        read = {name: self._model(model, entry, (key, name)) for name, entry in entries.items()}
+        return {name: entry for name, entry in read.items() if entry is not None}
+
+    def _model(self, model: type[_M], data: Any, path: KeyPath) -> _M | None:
+        try:
+            return model.model_validate(data, context=self._folder)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                problem = self._explain(model, path, detail)
+                if problem.path not in self._tree.broken:
+                    self.problems.append(problem)
+            return None
+
+    def _explain(self, model: type[Model], path: KeyPath, detail: ErrorDetails) -> Problem:
+        here: KeyPath = (*path, *detail["loc"])
+        context = detail.get("ctx", {})
+        got = self._tree.raw.get(here, "nothing")
+        match detail["type"]:
+            case "expected":
+                return Problem(here, f"got {got}; expected {context['what']}")
+            case "problem":
+                return Problem((*here, *context["at"]), context["text"])
+            case "missing":
+                return Problem(here, "is required")
+            case "extra_forbidden":
+                *above, key = detail["loc"]
+                return Problem(here, "unknown key" + _hint(str(key), _inner(model, above)))
+            case "model_type" | "model_attributes_type":
+                return Problem(here, f"got {_shape(detail['input'])}; expected a mapping")
+            case _:
+                return Problem(here, detail["msg"])
+
+
+def _shape(value: object) -> str:
+    """What kind of value stands where a mapping should; the value itself could be a misplaced key."""
+    return {str: "text", list: "a list", type(None): "nothing", bool: "true or false"}.get(type(value), "a number")
+
+
+def _hint(key: str, model: type[Model]) -> str:
+    return did_you_mean(key, model.model_fields, "the keys here are")
+
+
+def _inner(model: type[Model], path: list[str | int]) -> type[Model]:
+    """The model reached from `model` through the keys of `path`."""
+    for key in path:
+        annotation = model.model_fields[str(key)].annotation
+        choices = getattr(annotation, "__args__", (annotation,))
+        model = next(each for each in choices if isinstance(each, type) and issubclass(each, Model))
+    return model
