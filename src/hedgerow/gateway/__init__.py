@@ -1,0 +1,1 @@
+"""The gateway: any OpenAI client changes its base URL, and its slow requests are hedged."""

@@ -1,0 +1,96 @@
+"""`hedgerow serve`: listen, answer, and on SIGTERM finish what is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+
+from hedgerow.config import ServerSettings, Settings
+from hedgerow.events import AttemptEnded, Event, FailureClass, Outcome, TargetTakenOut
+from hedgerow.gateway.build import build
+from hedgerow.http.limits import Limits
+from hedgerow.http.server import Server, server_ssl_context
+from hedgerow.wire import lookup
+
+log = logging.getLogger("hedgerow.gateway")
+
+
+def run(settings: Settings, *, on_ready: Callable[[str], None]) -> int:
+    """Serve until SIGTERM or SIGINT; `on_ready` is told the URL. Returns the process's exit code.
+
+    0: everything under way was finished; 1: the drain timeout cut something off.
+    Raises `OSError` when the address cannot be listened on.
+    """
+    logging.basicConfig(
+        level=settings.server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(settings, on_ready))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> int:
+    loop = asyncio.get_running_loop()
+    gateway, targets = build(settings, loop=loop, listeners=[_say_loudly])
+    server = Server(
+        gateway,
+        limits=_limits(settings.server),
+        ssl=None if (tls := settings.server.tls) is None else server_ssl_context(tls.cert, tls.key),
+        error_body=_error_body,
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    listen = settings.server.listen
+    await server.start(listen.host, listen.port, reuse_port=settings.server.reuse_port)
+    on_ready(_url(settings.server, server.port))
+    await stop.wait()
+    gateway.draining = True
+    log.info("draining %d requests", gateway.in_flight)
+    whole = await server.drain(settings.server.timeouts.drain)
+    await asyncio.gather(*(target.close() for target in targets))
+    if not whole:
+        log.warning("the drain timeout cut off requests under way (server.timeouts.drain)")
+    return 0 if whole else 1
+
+
+def _limits(server: ServerSettings) -> Limits:
+    return Limits(
+        header_bytes=server.limits.header_bytes,
+        body_bytes=server.limits.body_bytes,
+        header_timeout=server.timeouts.header,
+        body_timeout=server.timeouts.body,
+        idle_timeout=server.timeouts.idle,
+    )
+
+
+def _url(server: ServerSettings, port: int) -> str:
+    host = server.listen.host
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if server.tls else 'http'}://{shown}:{port}"
+
+
+def _error_body(status: int, message: str) -> tuple[bytes, bytes]:
+    protocol = lookup(b"POST", b"/v1/chat/completions")
+    return b"application/json", protocol.error_body(status, message, kind="invalid_request_error")
+
+
+def _say_loudly(event: Event) -> None:
+    """Log what an operator must hear of."""
+    match event:
+        case TargetTakenOut(target, kind, message, at, until):
+            level = logging.WARNING if kind is FailureClass.RATE_LIMITED else logging.ERROR
+            log.log(level, "target %s is out for %.0f s: %s (%s)", target, until - at, kind, message)
+        case AttemptEnded(outcome=Outcome.FAILED_AFTER_COMMIT, failure=failure):
+            log.warning("request %s broke off after commit: %s", event.request_id, failure.message if failure else "")
+        case _:
+            pass

@@ -1,0 +1,140 @@
+"""The gateway's core: takes an exchange, finds its route and protocol, and starts a flight.
+
+It knows neither sockets nor ASGI: whoever can make an `Exchange` can be in front of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+
+from hedgerow.errors import RequestError
+from hedgerow.gateway import headers, pages
+from hedgerow.gateway.access import Access
+from hedgerow.gateway.answers import JSON
+from hedgerow.gateway.flight import Flight
+from hedgerow.gateway.route import Route
+from hedgerow.http.exchange import Exchange
+from hedgerow.http.upstream import Call
+from hedgerow.wire import lookup
+from hedgerow.wire.base import Facts, Protocol
+
+LINGER = 1.0
+"""Seconds an upstream may take to end its body after its protocol's end marker before the connection is closed."""
+
+
+class Limits(msgspec.Struct, frozen=True, gc=False):
+    """Bytes held per attempt before commit: of a stream, and of a whole answer."""
+
+    held_bytes: int = 4 * 1024 * 1024
+    answer_bytes: int = 64 * 1024 * 1024
+
+
+class Gateway:
+    """A `hedgerow.http.exchange.Handler`."""
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        *,
+        default_route: str,
+        match: Callable[[str], str | None],
+        loop: asyncio.AbstractEventLoop,
+        id_prefix: str,
+        limits: Limits = Limits(),  # noqa: B008  # frozen
+        access: Access | None = None,
+    ) -> None:
+        self.loop = loop
+        self.limits = limits
+        self.draining = False
+        self._routes = dict(routes)
+        self._default = self._routes[default_route]
+        self._match = match
+        self._access = access
+        self._id_prefix = id_prefix
+        self._ids = 0
+        self._flights: set[Flight] = set()
+        self._lingering: list[Call] = []
+
+    @property
+    def in_flight(self) -> int:
+        """Requests being answered now."""
+        return len(self._flights)
+
+    @property
+    def model_names(self) -> Collection[str]:
+        """What clients may ask for as `model`."""
+        return [name for name in self._routes if not name.endswith("*")]
+
+    def __call__(self, exchange: Exchange) -> None:
+        path, _, query = exchange.target.partition(b"?")
+        page = pages.find(exchange.method, path)
+        if page is not None and not page.private:
+            page.answer(self, exchange)
+            return
+        protocol = lookup(exchange.method, path)
+        try:
+            incoming = headers.read(exchange.headers)
+            if self._access is not None:
+                self._access.check(incoming.authorization)
+                incoming = msgspec.structs.replace(incoming, authorization=None)
+            if page is not None:
+                page.answer(self, exchange)
+                return
+            if not path.startswith(b"/v1/"):
+                raise RequestError(404, pages.no_such_path(path), code="not_found")
+            facts = protocol.facts(exchange.body)
+            route = self._route_for(facts, protocol)
+        except RequestError as error:
+            refuse(exchange, protocol, error)
+            return
+        rest = path[3:] + (b"?" + query if query else b"")
+        flight = Flight(self, exchange, route, protocol, facts, incoming, rest)
+        self._flights.add(flight)
+        flight.start()
+
+    def next_id(self) -> str:
+        """A new request id, unique over processes and restarts."""
+        self._ids += 1
+        return f"{self._id_prefix}-{self._ids:x}"
+
+    def landed(self, flight: Flight) -> None:
+        """A flight is over."""
+        self._flights.discard(flight)
+
+    def linger(self, call: Call) -> None:
+        """An answer is complete by its protocol, but its body has not ended: give it a moment, then close."""
+        if not self._lingering:
+            self.loop.call_later(LINGER, self._reap, self._lingering)
+        self._lingering.append(call)
+
+    def _reap(self, batch: list[Call]) -> None:
+        self._lingering = []
+        for call in batch:
+            call.cancel()
+
+    def _route_for(self, facts: Facts, protocol: Protocol) -> Route:
+        if facts.model is None:
+            return self._default
+        route = self._routes.get(facts.model)
+        if route is not None:
+            return route
+        name = self._match(facts.model)
+        if name is not None:
+            return self._routes[name]
+        if protocol.hedgeable:
+            raise RequestError(404, self._unknown(facts.model), code="model_not_found", param="model")
+        return self._default
+
+    def _unknown(self, model: str) -> str:
+        known = ", ".join(f"'{name}'" for name in self.model_names)
+        return f"There is no route '{model}'. Ask for one of {known} as model, or add a route (or '*') to the config."
+
+
+def refuse(exchange: Exchange, protocol: Protocol, error: RequestError) -> None:
+    """Answer a request that is not sent anywhere."""
+    kind = "authentication_error" if error.status == 401 else "invalid_request_error"
+    body = protocol.error_body(error.status, error.message, kind=kind, code=error.code)
+    exchange.respond(error.status, JSON, body)

@@ -1,0 +1,77 @@
+"""The gateway's own pages: is it alive, is it ready, which models does it offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from hedgerow.errors import RequestError
+from hedgerow.gateway.answers import JSON
+from hedgerow.http.exchange import Exchange
+
+if TYPE_CHECKING:
+    from hedgerow.gateway.core import Gateway
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """An answer of our own; a `private` page is shown only to clients with a key, where keys are asked for."""
+
+    answer: Callable[[Gateway, Exchange], None]
+    private: bool
+
+
+def find(method: bytes, path: bytes) -> Page | None:
+    """The page for this request, None when it is not one of ours."""
+    if method in (b"GET", b"HEAD"):
+        return _GET.get(path) or (_MODEL if path.startswith(b"/v1/models/") else None)
+    return _OPTIONS if method == b"OPTIONS" else None
+
+
+def no_such_path(path: bytes) -> str:
+    """What to do about a path we do not serve."""
+    shown = path[:100].decode("latin-1")
+    return f"There is nothing at '{shown}'. Clients use base_url http://<this host>/v1; see also /livez, /readyz."
+
+
+def _livez(_gateway: Gateway, exchange: Exchange) -> None:
+    exchange.respond(200, JSON, b'{"status":"alive"}')
+
+
+def _readyz(gateway: Gateway, exchange: Exchange) -> None:
+    if gateway.draining:
+        exchange.respond(503, JSON, b'{"status":"draining"}')
+    else:
+        exchange.respond(200, JSON, b'{"status":"ready"}')
+
+
+def _models(gateway: Gateway, exchange: Exchange) -> None:
+    data = [_model_object(name) for name in gateway.model_names]
+    exchange.respond(200, JSON, msgspec.json.encode({"object": "list", "data": data}))
+
+
+def _model(gateway: Gateway, exchange: Exchange) -> None:
+    path = exchange.target.partition(b"?")[0]
+    name = unquote_to_bytes(path.removeprefix(b"/v1/models/")).decode("utf-8", "replace")
+    if name not in gateway.model_names:
+        raise RequestError(404, f"There is no route '{name}'.", code="model_not_found", param="model")
+    exchange.respond(200, JSON, msgspec.json.encode(_model_object(name)))
+
+
+def _model_object(name: str) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "hedgerow"}
+
+
+def _options(_gateway: Gateway, exchange: Exchange) -> None:
+    exchange.respond(204, [(b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")], b"")
+
+
+_GET = {
+    b"/livez": Page(_livez, private=False),
+    b"/readyz": Page(_readyz, private=False),
+    b"/v1/models": Page(_models, private=True),
+}
+_MODEL = Page(_model, private=True)
+_OPTIONS = Page(_options, private=False)

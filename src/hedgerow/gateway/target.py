@@ -1,0 +1,83 @@
+"""A target at run time: where it is, how to talk to it, and the pool of connections to it."""
+
+from __future__ import annotations
+
+from hedgerow.hedger import Place
+from hedgerow.http.client import Pool
+from hedgerow.http.upstream import Call, Sink
+
+
+class Target:
+    """One configured target.
+
+    `base_path` is the path of its base URL (what stands for the client's `/v1`), `authorization` its key as a header
+    value; None together with `passthrough` sends the client's own. `headers` are extra fields, CRLF-ended.
+    """
+
+    __slots__ = (
+        "_authorization",
+        "_base_path",
+        "_common",
+        "_heads",
+        "_passthrough",
+        "_pool",
+        "model",
+        "name",
+        "place",
+    )
+
+    def __init__(
+        self,
+        place: Place,
+        pool: Pool,
+        *,
+        host: bytes,
+        base_path: bytes,
+        model: str | None,
+        authorization: bytes | None,
+        passthrough: bool,
+        headers: bytes,
+    ) -> None:
+        self.place = place
+        self.name = place.candidate.target
+        self.model = model
+        self._pool = pool
+        self._base_path = base_path
+        self._authorization = authorization
+        self._passthrough = passthrough
+        # We ask for identity: the first token is looked for in plain bytes, and chunks are forwarded as they come.
+        self._common = b" HTTP/1.1\r\nhost: %b\r\naccept-encoding: identity\r\n%b" % (host, headers)
+        self._heads: dict[bytes, bytes] = {}
+
+    def send(
+        self,
+        sink: Sink,
+        *,
+        method: bytes,
+        path: bytes,
+        forward: bytes,
+        authorization: bytes | None,
+        body: bytes,
+    ) -> Call:
+        """Start a request. `path` is what follows `/v1` with its query; `forward` the client's fields, CRLF-ended."""
+        start = self._heads.get(path) or self._start_line(path)
+        if self._passthrough:
+            start = start + b"authorization: %b\r\n" % authorization if authorization else start
+        if body or method in (b"POST", b"PUT", b"PATCH"):
+            head = b"%b %b%bcontent-length: %d\r\n\r\n" % (method, start, forward, len(body))
+        else:
+            head = b"%b %b%b\r\n" % (method, start, forward)
+        return self._pool.send(sink, head, body, method=method)
+
+    def _start_line(self, path: bytes) -> bytes:
+        """Everything of the head that depends on target and path alone; kept for paths without a query."""
+        start = self._base_path + path + self._common
+        if self._authorization is not None:
+            start += b"authorization: %b\r\n" % self._authorization
+        if b"?" not in path and len(self._heads) < 64:
+            self._heads[path] = start
+        return start
+
+    async def close(self) -> None:
+        """Close the pool."""
+        await self._pool.close()

@@ -1,0 +1,121 @@
+"""One route, composed: its targets, its policy, the guards, the health of its targets and who listens.
+
+A `Hedger` outlives requests. For each request it makes a `Run` (the engine's) and speaks its events; what an attempt
+*is* (an HTTP call, a coroutine) is the caller's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from math import inf
+
+import msgspec
+
+from hedgerow.engine import Driver, Run
+from hedgerow.events import Event, Failure, FailureClass, Listener, Reason
+from hedgerow.policy.health import Health
+from hedgerow.policy.race import Candidate, Plan, Refusal
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A target as a route sees it.
+
+    `own_key` and `own_model` tell whether key and model come from our configuration: only then does a refusal say
+    anything about the next request.
+    """
+
+    candidate: Candidate
+    own_key: bool = True
+    own_model: bool = True
+
+
+class Policy(msgspec.Struct, frozen=True, gc=False):
+    """How a route hedges. Times are seconds, `inf` switches a rule off; see `policy.race.Plan`."""
+
+    delay: float = inf
+    max_hedges: int = 1
+    max_attempts: int = 2
+    first_token: float = inf
+    stall: float = inf
+    total: float = inf
+
+
+_OPTED_OUT = Refusal(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")
+
+
+def _opted_out(_now: float) -> Refusal | None:
+    return _OPTED_OUT
+
+
+class Hedger:
+    """The one object that composes a route."""
+
+    __slots__ = ("_candidates", "_health", "_listeners", "_plans", "_stall", "alone", "name", "places")
+
+    def __init__(
+        self,
+        name: str,
+        places: Sequence[Place],
+        policy: Policy = Policy(),  # noqa: B008  # frozen
+        *,
+        listeners: Sequence[Listener] = (),
+        health: Health | None = None,
+    ) -> None:
+        self.name = name
+        self.places = tuple(places)
+        self._candidates = tuple(place.candidate for place in places)
+        self._listeners = tuple(listeners)
+        self._health = health or Health()
+        self._stall = policy.stall
+        self._plans = {
+            (stream, replayable): Plan(
+                delay=policy.delay,
+                max_hedges=policy.max_hedges,
+                max_attempts=policy.max_attempts,
+                # A whole answer has no first token to be late: only the total limit holds.
+                first_token=policy.first_token if stream else inf,
+                total=policy.total,
+                replayable=replayable,
+            )
+            for stream in (True, False)
+            for replayable in (True, False)
+        }
+        self.alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
+
+    def usable(self, now: float) -> Sequence[int]:
+        """Indices into `places` to try, best first."""
+        return self._health.usable(self._candidates, now)
+
+    def plan(self, *, stream: bool, replayable: bool) -> Plan:
+        """The rules for such a request; `replayable` is False when it must not take effect twice."""
+        return self._plans[stream, replayable]
+
+    def run(
+        self,
+        driver: Driver,
+        plan: Plan,
+        order: Sequence[int],
+        *,
+        loop: asyncio.AbstractEventLoop,
+        opted_out: bool = False,
+    ) -> Run:
+        """A run over these places (indices into `places`); with `opted_out` no hedge starts."""
+        everyone = self._candidates
+        candidates = everyone if order == range(len(everyone)) else [everyone[index] for index in order]
+        return Run(driver, plan, candidates, _opted_out if opted_out else None, loop=loop, stall=self._stall)
+
+    def failed(self, place: Place, failure: Failure, now: float) -> None:
+        """Let the health of targets learn from an attempt that failed."""
+        about_us = place.own_model if failure.kind is FailureClass.UPSTREAM_MISSING_MODEL else place.own_key
+        if about_us and (event := self._health.failed(place.candidate, failure, now)) is not None:
+            self.emit(event)
+
+    def answered(self, place: Place) -> None:
+        """The place gave a good answer: it is healthy."""
+        self._health.recovered(place.candidate)
+
+    def emit(self, event: Event) -> None:
+        """Tell every listener, in order."""
+        for listener in self._listeners:
+            listener(event)
