@@ -1,0 +1,99 @@
+"""One request under way, and what it and its connection report to their pool."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from hedgerow.errors import UpstreamError
+from hedgerow.http.upstream import Sink
+
+if TYPE_CHECKING:
+    from hedgerow.http.client_connection import ClientConnection
+
+logger = logging.getLogger("hedgerow.http")
+
+
+class Owner(Protocol):
+    """What a connection asks of its pool."""
+
+    name: str
+
+    def lost(self, connection: ClientConnection) -> None:
+        """It will carry no further request. May be told more than once."""
+
+    def opened(self, connection: ClientConnection) -> None:
+        """Its socket is open; `closed` will follow one day."""
+
+    def closed(self, connection: ClientConnection) -> None:
+        """Its socket is closed."""
+
+    def free(self, connection: ClientConnection) -> None:
+        """Its answer was whole and it can carry the next request."""
+
+    def resend(self, call: ClientCall) -> None:
+        """`call` met a connection that had gone stale: send it once more, on a fresh one."""
+
+    def leave(self, call: ClientCall) -> None:
+        """`call` was cancelled before it had a connection."""
+
+    def cancelled(self, connection: ClientConnection) -> None:
+        """`connection` was aborted by a cancel."""
+
+
+class ClientCall:
+    """One request under way (`upstream.Call`). `sink` is None once it is over."""
+
+    __slots__ = ("body", "connection", "fresh", "head", "is_head", "owner", "paused", "resend", "since", "sink")
+
+    def __init__(self, owner: Owner, sink: Sink, head: bytes, body: bytes, *, is_head: bool, resend: bool) -> None:
+        self.owner = owner
+        self.sink: Sink | None = sink
+        self.head = head
+        self.body = body
+        self.is_head = is_head
+        self.resend = resend
+        self.fresh = False
+        """Wait for a connection that has carried nothing yet."""
+        self.paused = False
+        self.since = 0.0
+        """When it began to wait for a connection."""
+        self.connection: ClientConnection | None = None
+
+    def cancel(self) -> None:
+        if self.sink is None:
+            return
+        connection = self.connection
+        self.over()
+        if connection is None:
+            self.owner.leave(self)
+        else:
+            connection.abandon()
+
+    def pause(self) -> None:
+        if not self.paused and self.sink is not None:
+            self.paused = True
+            connection = self.connection
+            if connection is not None and not connection.transport.is_closing():
+                connection.transport.pause_reading()
+
+    def resume(self) -> None:
+        if self.paused:
+            self.paused = False
+            connection = self.connection
+            if connection is not None and not connection.transport.is_closing():
+                connection.transport.resume_reading()
+
+    def over(self) -> Sink | None:
+        """Nothing more will be told; hands back the sink for one last word."""
+        sink, self.sink, self.connection, self.head, self.body = self.sink, None, None, b"", b""
+        return sink
+
+    def fail(self, error: UpstreamError) -> None:
+        """End with `error`, unless it is over."""
+        sink = self.over()
+        if sink is not None:
+            try:
+                sink.on_error(error)
+            except Exception:
+                logger.exception("a receiver failed in on_error")
