@@ -1,0 +1,130 @@
+"""`hedgerow init`, `check-config` and `import`: getting to a configuration that works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hedgerow.cli.words import examples
+from hedgerow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hedgerow.config import Route, Settings
+
+DEFAULT_FILE = Path("hedgerow.yaml")
+
+INIT_EXAMPLES = examples(
+    ("Write ./hedgerow.yaml, every key explained", "hedgerow init"),
+    ("Somewhere else, replacing what is there", "hedgerow init --force conf/hedgerow.yaml"),
+)
+CHECK_EXAMPLES = examples(
+    ("Check ./hedgerow.yaml", "hedgerow check-config"),
+    ("Deploy only what can work", "hedgerow check-config prod.yaml && ./deploy.sh"),
+    ("Let an editor check and complete", "hedgerow check-config --print-schema > hedgerow.schema.json"),
+)
+IMPORT_EXAMPLES = examples(
+    ("Look at the result", "hedgerow import litellm.yaml"),
+    ("Keep it", "hedgerow import litellm.yaml --output hedgerow.yaml"),
+)
+
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite a file that is already there.")]
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = DEFAULT_FILE,
+    force: Force = False,
+) -> None:
+    """Write a commented hedgerow.yaml to start from."""
+    from hedgerow.config.template import TEMPLATE
+
+    _write(path, TEMPLATE, force=force)
+    typer.echo(f"wrote {path}; edit it, then: hedgerow check-config {path} && hedgerow serve --config {path}", err=True)
+
+
+def check_config(
+    file: Annotated[Path, typer.Argument(help="The configuration to check.")] = DEFAULT_FILE,
+    print_schema: Annotated[
+        bool, typer.Option("--print-schema", help="Print the JSON Schema of hedgerow.yaml instead, and check nothing.")
+    ] = False,
+) -> None:
+    """Check a configuration without serving: say that it is fine and what it does, or all that is wrong with it."""
+    if print_schema:
+        import json
+
+        from hedgerow.config.schema import json_schema
+
+        typer.echo(json.dumps(json_schema(), indent=2))
+        return
+    from hedgerow.config import load
+
+    settings = load(file)
+    for warning in settings.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    typer.echo(f"{file}: ok, {_count(len(settings.routes), 'route')}, {_count(len(settings.targets), 'target')}")
+    _show(settings)
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(metavar="LITELLM.YAML", help="A LiteLLM proxy configuration.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here in place of standard output.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Turn a LiteLLM configuration into a hedgerow.yaml; what could not be taken over is said on stderr."""
+    from hedgerow.config.litellm import convert
+
+    try:
+        text, notes = convert(source.read_text("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{source}: is not UTF-8 text (byte {error.start})"]) from None
+    except ConfigError as error:
+        raise ConfigError([f"{source}: {problem}" for problem in error.problems]) from None
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        _write(output, text, force=force)
+        typer.echo(f"wrote {output}; next: hedgerow check-config {output}", err=True)
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError([f"{path}: is there already; --force overwrites it"]) from None
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be written: {error.strerror}"]) from None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _show(settings: Settings) -> None:
+    """The routes as a table on stdout."""
+    from rich.console import Console
+    from rich.table import Table
+
+    routes = Table("route", "targets in order", "hedge", "first token", "stall", "total")
+    for name, route in settings.routes.items():
+        routes.add_row(name, *_cells(route, settings))
+    Console(highlight=False, markup=False).print(routes)
+
+
+def _cells(route: Route, settings: Settings) -> list[str]:
+    from hedgerow.config.units import show_duration
+
+    delay, times = route.hedge.delay, route.timeouts
+    targets = "\n".join(f"{name}  {_place(name, settings)}" for name in route.targets)
+    hedges = "off" if delay is None or len(route.targets) == 1 else f"after {show_duration(delay)}"
+    return [targets, hedges, *(show_duration(each) for each in (times.first_token, times.stall, times.total))]
+
+
+def _place(name: str, settings: Settings) -> str:
+    target = settings.targets[name]
+    return f"{target.model or '(as asked)'} at {target.base_url}"

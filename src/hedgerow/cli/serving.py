@@ -1,0 +1,125 @@
+"""`hedgerow serve`: the gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hedgerow.cli.listen import JsonReady, address, print_ready
+from hedgerow.cli.words import examples
+from hedgerow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hedgerow.config import Address, Route, Settings
+
+DEFAULT_FILE = Path("hedgerow.yaml")
+
+EXAMPLES = examples(
+    ("Serve ./hedgerow.yaml, or without it the providers whose keys are in the environment", "hedgerow serve"),
+    ("Another file, on every interface", "hedgerow serve --config prod.yaml --listen :8080"),
+    ("No file at all", "OPENAI_API_KEY=sk-... hedgerow serve"),
+    (
+        "Ask for a route by its name",
+        """curl -N localhost:8080/v1/chat/completions \\
+    -H 'content-type: application/json' \\
+    -d '{"model": "fast", "stream": true,
+         "messages": \\[{"role": "user", "content": "Hello"}]}'""",
+    ),
+)
+
+
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", help="The configuration. Left out: ./hedgerow.yaml, else keys in the environment."
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Listen here, whatever the file says.")
+    ] = None,
+    json_ready: JsonReady = False,
+) -> None:
+    """Run the gateway until SIGTERM or Ctrl-C; then let running requests end.
+
+    Point a client at it by its base URL: openai.OpenAI(base_url="http://127.0.0.1:8080/v1"). The model names it can ask
+    for are the names of the routes.
+    """
+    at = None if listen is None else address(listen)
+    settings = _settings(config, at)
+
+    from hedgerow.gateway.app import run
+
+    def on_ready(url: str) -> None:
+        for line in _welcome(settings, url):
+            typer.echo(line, err=True)
+        if json_ready:
+            print_ready(url)
+
+    raise typer.Exit(run(settings, on_ready=on_ready))
+
+
+def _settings(config: Path | None, listen: Address | None) -> Settings:
+    """From the file named, the file in this folder, or the environment. Raises `ConfigError`."""
+    from hedgerow.config import from_environment, load
+
+    if config is not None or DEFAULT_FILE.is_file():
+        return _listening(load(config or DEFAULT_FILE), listen)
+    settings = from_environment(listen=listen)
+    if settings is None:
+        raise ConfigError([_NOTHING_TO_SERVE])
+    return settings
+
+
+_NOTHING_TO_SERVE = """\
+nothing to serve: there is no ./hedgerow.yaml and no known API key in the environment. One of these helps:
+  hedgerow init                                write a hedgerow.yaml to start from, then edit it
+  hedgerow serve --config FILE                 name the file if it lies elsewhere
+  export OPENAI_API_KEY=…                      serve that provider without a file
+  hedgerow demo                                see hedging at work on simulated providers, no key needed"""
+
+
+def _listening(settings: Settings, at: Address | None) -> Settings:
+    """The settings with another address; made anew, so that its checks and warnings hold for that address."""
+    if at is None:
+        return settings
+    from hedgerow.config import Settings
+
+    server = settings.server.model_copy(update={"listen": at})
+    return Settings(targets=settings.targets, routes=settings.routes, server=server)
+
+
+def _welcome(settings: Settings, url: str) -> list[str]:
+    """What runs, and a first command to try it."""
+    lines = [f"warning: {warning}" for warning in settings.warnings]
+    lines.append(f"hedgerow serves {url}/v1")
+    width = max(len(name) for name in settings.routes)
+    lines += [f"  {name:<{width}}  {_route(route)}" for name, route in settings.routes.items()]
+    lines.append("try:")
+    lines.append(f"  {curl(url, _askable(settings), key=bool(settings.server.api_keys))}")
+    return lines
+
+
+def _route(route: Route) -> str:
+    from hedgerow.config.units import show_duration
+
+    targets = " → ".join(route.targets)
+    if len(route.targets) == 1:
+        return f"{targets}, no hedge: one target"
+    delay = route.hedge.delay
+    return f"{targets}, " + ("no hedge" if delay is None else f"hedge after {show_duration(delay)}")
+
+
+def _askable(settings: Settings) -> str:
+    """A model name that a client can ask for."""
+    name = settings.default_route
+    return "any-model" if name == "*" else name.removesuffix("*")
+
+
+def curl(url: str, model: str, *, key: bool = False) -> str:
+    """A command line that asks the gateway for a stream."""
+    header = " -H 'authorization: Bearer YOUR-KEY'" if key else ""
+    body = f'{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello"}}]}}'
+    return f"curl -N {url}/v1/chat/completions{header} -H 'content-type: application/json' -d '{body}'"

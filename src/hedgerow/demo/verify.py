@@ -1,0 +1,130 @@
+"""Does everything add up? What the client got, what the gateway said and what the labs' books hold must agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from hedgerow.demo.formula import percentile
+from hedgerow.demo.reply import Answer
+from hedgerow.demo.result import CancelLatency
+from hedgerow.lab.accounts import Ending, Record, Stats
+from hedgerow.lab.chunks import Chunks
+
+SHOWN = 3
+"""How many requests of one kind of fault are named; the rest is counted."""
+
+CANCELLED = frozenset({Ending.CANCELLED_BEFORE_HEADERS, Ending.CANCELLED_BEFORE_TOKEN, Ending.CANCELLED_MID_STREAM})
+
+
+class Books(msgspec.Struct, frozen=True):
+    """One lab's own account of a phase."""
+
+    target: str
+    stats: Stats
+    log: list[Record]
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A superseded attempt beside the one that won, both as their labs saw them."""
+
+    winner: Record
+    loser: Record
+
+
+def inconsistencies(phase: str, keys: Sequence[str], answers: Sequence[Answer], books: Sequence[Books]) -> list[str]:
+    """One line per kind of fault; an empty list when all agrees."""
+    records = {(one.target, record.key): record for one in books for record in one.log}
+    times = Counter(answer.key for answer in answers)
+    findings = [
+        *_counted("was not answered exactly once", [key for key in keys if times[key] != 1]),
+        *_counted("was not answered whole", [f"{a.key} ({a.problem})" for a in answers if a.problem is not None]),
+        *_counted("got a text that its winner did not generate", _wrong_texts(answers, records)),
+        *_counted("lost without seeing its cancel", _not_cancelled(answers, books)),
+        *_totals(answers, books),
+    ]
+    return [f"{phase}: {finding}" for finding in findings]
+
+
+def other_draws(before: Sequence[Books], after: Sequence[Books]) -> list[str]:
+    """Did a request meet another latency at the same lab in the second phase? Then the comparison is void."""
+    planned = {(one.target, record.key): record.ttft for one in before for record in one.log}
+    moved = [
+        f"{record.key} (at {one.target})"
+        for one in after
+        for record in one.log
+        if record.ttft != planned.get((one.target, record.key), record.ttft)
+    ]
+    return _counted("met another draw in the second phase", moved)
+
+
+def losses(answers: Sequence[Answer], books: Sequence[Books]) -> list[Loss]:
+    """Every attempt that lost to another, with its winner."""
+    target = {answer.key: answer.target for answer in answers}
+    winners = {record.key: record for one in books for record in one.log if target.get(record.key) == one.target}
+    return [
+        Loss(winners[record.key], record)
+        for one in books
+        for record in one.log
+        if record.key in winners and record is not winners[record.key]
+    ]
+
+
+def cancel_latency(lost: Sequence[Loss]) -> CancelLatency | None:
+    """From a winner's first token to its loser's closed connection; the labs share one clock. None without losers."""
+    waits = sorted(
+        max(0.0, one.loser.closed_at - one.winner.first_token_at)
+        for one in lost
+        if one.loser.closed_at is not None and one.winner.first_token_at is not None
+    )
+    return CancelLatency(len(waits), percentile(waits, 0.5), waits[-1]) if waits else None
+
+
+def _wrong_texts(answers: Sequence[Answer], records: Mapping[tuple[str, str], Record]) -> list[str]:
+    wrong = []
+    for answer in answers:
+        record = records.get((answer.target, answer.key))
+        own = None if record is None else _generated(answer.target, record)
+        if answer.problem is None and own != (answer.answer_id, answer.text):
+            wrong.append(f"{answer.key} (from {answer.target or 'no target'})")
+    return wrong
+
+
+def _generated(lab: str, record: Record) -> tuple[str, str]:
+    """Id and text of the answer that this lab gave."""
+    answer_id = f"chatcmpl-{lab}-{record.seq}"
+    chunks = Chunks(answer_id=answer_id, model=record.model, speaker=lab, usage=False)
+    return answer_id, "".join(map(chunks.word, range(record.tokens)))
+
+
+def _not_cancelled(answers: Sequence[Answer], books: Sequence[Books]) -> list[str]:
+    return [
+        f"{one.loser.key} ({one.loser.ending.value})"
+        for one in losses(answers, books)
+        if one.loser.ending not in CANCELLED
+    ]
+
+
+def _totals(answers: Sequence[Answer], books: Sequence[Books]) -> list[str]:
+    """The counts that must agree: attempts, hedges, winners, losers, and nothing left open."""
+    seen = sum(one.stats.requests for one in books)
+    open_ = sum(one.stats.open for one in books)
+    completed = sum(one.stats.completed for one in books)
+    attempts = sum(answer.attempts for answer in answers)
+    hedges = sum(answer.attempts - 1 for answer in answers if answer.hedged)
+    checks = [
+        (seen == attempts, f"the labs saw {seen} attempts, the gateway reported {attempts}"),
+        (seen == len(answers) + hedges, f"{seen} attempts are not {len(answers)} requests and {hedges} hedges"),
+        (completed == len(answers), f"the labs completed {completed} answers for {len(answers)} requests"),
+        (open_ == 0, f"{open_} requests are still open at the labs"),
+    ]
+    return [words for holds, words in checks if not holds]
+
+
+def _counted(what: str, which: Sequence[str]) -> list[str]:
+    if not which:
+        return []
+    more = f" and {len(which) - SHOWN} more" if len(which) > SHOWN else ""
+    return [f"{len(which)} x {what}: {', '.join(which[:SHOWN])}{more}"]
