@@ -18,8 +18,9 @@ from typing import Final
 from hedgerow.errors import ConfigError
 from hedgerow.http.exchange import Handler
 from hedgerow.http.limits import Limits
-from hedgerow.http.server_connection import Connection, Shared
+from hedgerow.http.server_connection import Connection
 from hedgerow.http.server_head import ErrorBody, plain_error_body
+from hedgerow.http.server_shared import Shared
 
 _DRAIN_LINGER: Final = 0.25
 """Seconds an idle connection stays open while draining, so that a request already on the wire is answered."""

@@ -55,7 +55,6 @@ class ServerExchange:
         "_channel",
         "_chunked",
         "_close",
-        "_keep",
         "_left",
         "_legacy",
         "_listener",
@@ -64,6 +63,7 @@ class ServerExchange:
         "_transport",
         "body",
         "headers",
+        "is_last",
         "method",
         "peer",
         "started",
@@ -71,7 +71,7 @@ class ServerExchange:
     )
 
     def __init__(
-        self, channel: Channel, method: bytes, target: bytes, headers: Headers, body: bytes, keep: bool, legacy: bool
+        self, channel: Channel, method: bytes, target: bytes, headers: Headers, body: bytes, last: bool, legacy: bool
     ) -> None:
         self.method = method
         self.target = target
@@ -79,9 +79,10 @@ class ServerExchange:
         self.body = body
         self.peer = channel.peer
         self.started = False
+        self.is_last = last
+        """The client has asked for the connection to be closed after this answer."""
         self._channel = channel
         self._transport = channel.transport
-        self._keep = keep
         self._legacy = legacy  # HTTP/1.0
         self._listener: Listener | None = None
         self._state = _UNANSWERED
@@ -126,8 +127,7 @@ class ServerExchange:
         declared = _declared_length(headers)
         bodiless = self._bodiless = self.method == b"HEAD" or status in (204, 304)
         unframed = self._legacy and not declared and not bodiless
-        if unframed:
-            self._keep = False
+        self.is_last |= unframed
         self._close, head = self._head(status, headers)
         self._left: int | None = None
         if bodiless:
@@ -224,7 +224,7 @@ class ServerExchange:
         block = b"".join(fields)
         if block.count(b"\n") != len(fields) or block.count(b"\r") != len(fields):
             raise ValueError("a response field contains a line break")
-        close = not self._keep or self._channel.must_close()
+        close = self.is_last or self._channel.must_close()
         if close:
             block += b"connection: close\r\n"
         elif self._legacy:
