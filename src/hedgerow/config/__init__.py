@@ -11,6 +11,7 @@ template.TEMPLATE      what `hedgerow init` writes
 
 from __future__ import annotations
 
+from hedgerow.config.describe import all_keys, describe
 from hedgerow.config.environment import from_environment
 from hedgerow.config.load import load, loads
 from hedgerow.config.models import (
@@ -26,6 +27,7 @@ from hedgerow.config.models import (
     Timeouts,
 )
 from hedgerow.config.network import Address, SecretFile
+from hedgerow.config.schema import json_schema
 from hedgerow.config.settings import Settings
 
 __all__ = [
@@ -42,7 +44,10 @@ __all__ = [
     "Target",
     "TargetTls",
     "Timeouts",
+    "all_keys",
+    "describe",
     "from_environment",
+    "json_schema",
     "load",
     "loads",
 ]

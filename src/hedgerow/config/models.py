@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from hedgerow.config.fields import FILE, FLAG, NAMES, REQUIRED_FILE, duration, one_of, size, text, whole
+from hedgerow.config.fields import FILE, FLAG, NAMES, REQUIRED_FILE, Leaf, duration, one_of, size, text, whole
 from hedgerow.config.network import (
     ADDRESS,
     API_KEY,
@@ -36,6 +36,19 @@ class Model(BaseModel):
     """Immutable, knows all its keys, and keeps values (which may be secrets) out of its error messages."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_sections(cls, data: Any) -> Any:
+        """A section with nothing below it (all of it commented out) means its defaults."""
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if value is not None or not cls._is_section(key)}
+
+    @classmethod
+    def _is_section(cls, key: str) -> bool:
+        field = cls.model_fields.get(key)
+        return field is not None and not any(isinstance(each, Leaf) for each in field.metadata)
 
 
 class Connections(Model):

@@ -1,0 +1,46 @@
+"""The JSON Schema of hedgerow.yaml, for completion and checks in editors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from hedgerow.config.settings import Settings
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Generator(GenerateJsonSchema):
+    """Without defaults: several are typed values that JSON cannot show; the reference page has them."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, as committed in docs/hedgerow.schema.json."""
+    schema = Settings.model_json_schema(schema_generator=_Generator)
+    for each in (schema, *schema["$defs"].values()):
+        each["properties"] = {name: _may_be_empty(inner) for name, inner in each["properties"].items()}
+    _drop_titles(schema)
+    return {"$schema": _DRAFT, "title": "hedgerow.yaml", **schema}
+
+
+def _may_be_empty(schema: dict[str, Any]) -> dict[str, Any]:
+    """`server:` with nothing below it means the defaults."""
+    return {"anyOf": [schema, {"type": "null"}]} if "$ref" in schema else schema
+
+
+def _drop_titles(schema: Any) -> None:
+    """Titles only repeat the keys; they make hovers in editors longer."""
+    match schema:
+        case dict():
+            if isinstance(schema.get("title"), str):
+                del schema["title"]
+            for each in schema.values():
+                _drop_titles(each)
+        case list():
+            for each in schema:
+                _drop_titles(each)
