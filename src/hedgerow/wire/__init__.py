@@ -1,1 +1,22 @@
 """Protocols: what a request forbids, where its first token is, how it fails, how it ends. No I/O, no clock."""
+
+from __future__ import annotations
+
+from hedgerow.wire.base import Protocol
+from hedgerow.wire.openai_chat import OpenAIChat
+from hedgerow.wire.passthrough import Passthrough
+
+_PASSTHROUGH: Protocol = Passthrough()
+_PASSTHROUGH_ANTHROPIC: Protocol = Passthrough(anthropic=True)
+_ENDPOINTS: dict[tuple[bytes, bytes], Protocol] = {
+    (b"POST", b"/v1/chat/completions"): OpenAIChat(),
+}
+
+
+def lookup(method: bytes, path: bytes) -> Protocol:
+    """The protocol spoken at `path` (a query is ignored); whatever is not understood is passed through."""
+    path = path.partition(b"?")[0]
+    known = _ENDPOINTS.get((method, path))
+    if known is not None:
+        return known
+    return _PASSTHROUGH_ANTHROPIC if path.startswith(b"/v1/messages") else _PASSTHROUGH

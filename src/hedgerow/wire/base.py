@@ -53,11 +53,15 @@ class Scanner(typing.Protocol):
     def watch(self, data: bytes) -> bool:
         """After commit: another piece; True once the protocol's end marker has been seen.
 
-        The piece in which `feed` found the first token is not passed again. Must cost about a microsecond.
+        The piece in which `feed` found the first token is not passed again: `watch(b"")` right after commit tells
+        whether it already held the marker. Must cost about a microsecond.
         """
 
     def ending(self, clean: bool) -> Ending:
-        """After commit: the body ended (`clean`) or broke off (not `clean`)."""
+        """After commit: the body ended (`clean`) or broke off (not `clean`).
+
+        The usage is also right after a failed verdict: what the attempt reported until then.
+        """
 
 
 class Protocol(typing.Protocol):
@@ -65,6 +69,10 @@ class Protocol(typing.Protocol):
 
     name: str
     """As in metrics and events, e.g. "openai.chat"."""
+    hedgeable: bool
+    """False: the request goes to the route's primary only, whatever happens."""
+    accepts_head: bool
+    """True: the response head alone decides, with any status; the body is not judged before commit."""
 
     def facts(self, body: bytes) -> Facts:
         """Raises `RequestError` (400) when the body cannot be understood well enough to route it."""
@@ -78,7 +86,9 @@ class Protocol(typing.Protocol):
     def classify(self, status: int, headers: Headers, body: bytes) -> Failure:
         """What a non-2xx answer means; the failure carries status, headers and body unchanged."""
 
-    def error_body(self, status: int, message: str, *, kind: str, code: str | None = None) -> bytes:
+    def error_body(
+        self, status: int, message: str, *, kind: str, code: str | None = None, param: str | None = None
+    ) -> bytes:
         """A JSON error in this protocol's shape, for when no upstream answered."""
 
     def error_frame(self, failure: Failure) -> bytes:

@@ -1,0 +1,112 @@
+"""The few fields of a chat completion, or of one chunk of it, that hedgerow looks at."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from hedgerow.events import Usage
+
+
+class Output(msgspec.Struct, gc=False):
+    """A message or a delta; values may have any type, since servers differ."""
+
+    content: Any = None
+    refusal: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
+    audio: Any = None
+
+    def present(self) -> bool:
+        """Whether the model has said anything in it: text, refusal, reasoning, a call's name or arguments, audio."""
+        if self.content or self.refusal or self.reasoning_content or self.reasoning:
+            return True
+        if self.tool_calls and isinstance(self.tool_calls, list) and any(map(_called, self.tool_calls)):
+            return True
+        return _any_of(self.function_call, "name", "arguments") or _any_of(self.audio, "data", "transcript")
+
+
+class Choice(msgspec.Struct, gc=False):
+    """One choice: `delta` in a stream, `message` otherwise."""
+
+    delta: Output | None = None
+    message: Output | None = None
+    finish_reason: Any = None
+
+
+class Answer(msgspec.Struct, gc=False):
+    """A completion or a chunk; `choices` is unset where the JSON has none, so it is some other document."""
+
+    choices: list[Choice] | msgspec.UnsetType | None = msgspec.UNSET
+    error: Any = None
+
+
+class _Details(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Tokens(msgspec.Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+
+
+class _Report(msgspec.Struct, gc=False):
+    usage: _Tokens | None = None
+
+
+_decode = msgspec.json.Decoder(Answer).decode
+_decode_report = msgspec.json.Decoder(_Report).decode
+
+
+def read_answer(document: bytes) -> Answer | None:
+    """Decode one JSON document; None when it is JSON of some other shape.
+
+    Raises `ValueError` when it is no JSON. What only strict parsers refuse (lone surrogates, NaN, bad UTF-8 inside
+    strings) is read all the same.
+    """
+    try:
+        return _decode(document)
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return msgspec.convert(json.loads(document.decode("utf-8", "replace")), Answer)
+    except msgspec.ValidationError:
+        return None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def read_usage(document: bytes) -> Usage | None:
+    """The tokens that a completion or chunk reports; None when it reports none."""
+    try:
+        tokens = _decode_report(document).usage
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if tokens is None or (tokens.prompt_tokens is None and tokens.completion_tokens is None):
+        return None
+    given, made = tokens.prompt_tokens_details, tokens.completion_tokens_details
+    return Usage(
+        tokens.prompt_tokens,
+        tokens.completion_tokens,
+        given.cached_tokens if given is not None else None,
+        made.reasoning_tokens if made is not None else None,
+    )
+
+
+def _called(call: Any) -> bool:
+    if not isinstance(call, dict):
+        return False
+    return _any_of(call.get("function"), "name", "arguments") or _any_of(call.get("custom"), "name", "input")
+
+
+def _any_of(value: Any, *keys: str) -> bool:
+    return isinstance(value, dict) and any(value.get(key) for key in keys)

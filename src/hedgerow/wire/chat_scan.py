@@ -1,0 +1,130 @@
+"""Reading chat completions: the first token of a stream, the adequacy of a whole body."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hedgerow.events import Failure, FailureClass, Headers, Usage
+from hedgerow.wire.base import ACCEPTED, Ending, Verdict
+from hedgerow.wire.chat_answer import Answer, Choice, read_answer, read_usage
+from hedgerow.wire.failures import classify_frame
+from hedgerow.wire.scan import StreamScanner
+
+_DONE = b"[DONE]"
+
+
+class ChatStream(StreamScanner):
+    """`data: {chunk}` events, ended by `data: [DONE]`."""
+
+    __slots__ = ()
+
+    END = _DONE
+    ENDINGS = (b"[DONE]\n\n", b"[DONE]\r\n\r\n", b"[DONE]\r\r")
+    ERROR = b'"error"'
+    USAGE = b'"prompt_tokens"'
+
+    def decide(self, payload: bytes) -> Verdict | None:
+        """A chunk decides when it holds output, a content filter's verdict or an error."""
+        if payload.startswith(_DONE):
+            return self.empty(self.held())
+        if not payload.strip():
+            return None
+        try:
+            chunk = read_answer(payload)
+        except ValueError:
+            return self.broken("an event whose data is not JSON")
+        if chunk is None:
+            return None
+        if _failed(chunk):
+            return classify_frame(payload, self._headers)
+        for choice in chunk.choices or ():
+            if _speaks(choice):
+                return ACCEPTED
+            if choice.finish_reason:
+                self._finished = True
+        return None
+
+    def is_end(self, payload: bytes) -> bool:
+        """As the official SDKs do: whatever follows the marker in its event is ignored."""
+        return payload.startswith(_DONE)
+
+    def error_in(self, payload: bytes) -> Failure | None:
+        """A chunk with a truthy `error`, or with finish reason "error"."""
+        try:
+            chunk = read_answer(payload)
+        except ValueError:
+            return None
+        return classify_frame(payload, self._headers) if chunk is not None and _failed(chunk) else None
+
+    def usage_in(self, payload: bytes) -> Usage | None:
+        """The last such report counts: servers that report in every chunk count up."""
+        return read_usage(payload)
+
+    def judge_document(self, body: bytes) -> Verdict:
+        """An error is an error in any form; an answer that cannot be passed on as a stream is none."""
+        verdict = judge(body, self._headers)
+        if isinstance(verdict, Failure) and verdict.kind is not FailureClass.EMPTY:
+            return verdict
+        return self.broken("a JSON document instead of a stream")
+
+
+class ChatBody:
+    """A whole completion: judged when it is complete."""
+
+    __slots__ = ("_headers", "_usage")
+
+    def __init__(self, headers: Headers) -> None:
+        self._headers = headers
+        self._usage: Usage | None = None
+
+    def feed(self, data: bytes) -> Verdict | None:
+        """Nothing is decided before the end."""
+        return None
+
+    def eof(self, held: bytes) -> Verdict:
+        """Whether this is an adequate completion."""
+        self._usage = read_usage(held)
+        return judge(held, self._headers)
+
+    def watch(self, data: bytes) -> bool:
+        """The answer was whole when it was committed."""
+        return True
+
+    def ending(self, clean: bool) -> Ending:
+        """The answer was whole when it was committed."""
+        return Ending(None, self._usage)
+
+
+def judge(body: bytes, headers: Headers) -> Verdict:
+    """What a complete 2xx body means that should be one chat completion."""
+    start = body[:64].lstrip()[:1]
+    if start != b"{":
+        return Failure(FailureClass.PROTOCOL, _not_json(start, headers))
+    try:
+        answer = read_answer(body)
+    except ValueError:
+        return Failure(FailureClass.PROTOCOL, "the body is not whole JSON")
+    if answer is None or (answer.choices is msgspec.UNSET and not answer.error):
+        return Failure(FailureClass.PROTOCOL, "JSON that is no chat completion")
+    if _failed(answer):
+        return classify_frame(body, headers)
+    if any(_speaks(choice) for choice in answer.choices or ()):
+        return ACCEPTED
+    return Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, headers, body)
+
+
+def _speaks(choice: Choice) -> bool:
+    """Whether the choice holds output, or the decision that there will be none."""
+    output = choice.delta or choice.message
+    return (output is not None and output.present()) or choice.finish_reason == "content_filter"
+
+
+def _failed(answer: Answer) -> bool:
+    return bool(answer.error) or any(choice.finish_reason == "error" for choice in answer.choices or ())
+
+
+def _not_json(start: bytes, headers: Headers) -> str:
+    encoding = next((value for name, value in headers if name == b"content-encoding"), b"identity")
+    if encoding.lower() not in (b"identity", b""):
+        return "a compressed body although identity was asked for"
+    return {b"<": "an HTML page instead of JSON", b"": "the answer has no body"}.get(start, "the body is not JSON")

@@ -1,0 +1,84 @@
+"""Everything else under `/v1/`: handed to the primary as it is, once, and its answer handed back as it comes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hedgerow.events import Failure, FailureClass, Headers
+from hedgerow.wire import errors, failures
+from hedgerow.wire.base import ACCEPTED, Ending, Facts, Scanner, Verdict
+from hedgerow.wire.body import replace_model
+
+
+class _Request(msgspec.Struct, gc=False):
+    model: str | None = None
+    stream: bool | None = None
+
+
+_decode = msgspec.json.Decoder(_Request).decode
+_UNKNOWN = Facts(None, False, "not a hedgeable endpoint")
+
+
+class Passthrough:
+    """Any endpoint that hedgerow does not understand."""
+
+    name = "http.passthrough"
+    hedgeable = False
+    accepts_head = True
+
+    def __init__(self, *, anthropic: bool = False) -> None:
+        self._anthropic = anthropic
+
+    def facts(self, body: bytes) -> Facts:
+        """Model and stream flag where the body is JSON that has them; never raises."""
+        if body[:64].lstrip()[:1] != b"{":
+            return _UNKNOWN
+        try:
+            request = _decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            return _UNKNOWN
+        return Facts(request.model, bool(request.stream), _UNKNOWN.forbids_hedge)
+
+    def rewrite(self, body: bytes, facts: Facts, model: str | None) -> bytes:
+        """The body with every top-level `model` replaced, where it had one."""
+        if model is None or facts.model is None or model == facts.model:
+            return body
+        return replace_model(body, model)
+
+    def scanner(self, facts: Facts, headers: Headers) -> Scanner:
+        """A scanner that takes everything."""
+        return _Anything()
+
+    def classify(self, status: int, headers: Headers, body: bytes) -> Failure:
+        """What a non-2xx answer means."""
+        return failures.classify(status, headers, body)
+
+    def error_body(
+        self, status: int, message: str, *, kind: str, code: str | None = None, param: str | None = None
+    ) -> bytes:
+        """OpenAI's error JSON, or Anthropic's."""
+        if self._anthropic:
+            return errors.anthropic_body(status, message)
+        return errors.openai_body(message, kind=kind, code=code, param=param)
+
+    def error_frame(self, failure: Failure) -> bytes:
+        """Nothing: the answer's format is not known, so a cut is shown by cutting."""
+        return b""
+
+
+class _Anything:
+    """Accepts any body; only a broken connection is a failure."""
+
+    __slots__ = ()
+
+    def feed(self, data: bytes) -> Verdict | None:
+        return ACCEPTED
+
+    def eof(self, held: bytes) -> Verdict:
+        return ACCEPTED
+
+    def watch(self, data: bytes) -> bool:
+        return False
+
+    def ending(self, clean: bool) -> Ending:
+        return Ending(None if clean else Failure(FailureClass.PROTOCOL, "the answer broke off"), None)

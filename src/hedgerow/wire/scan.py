@@ -1,0 +1,182 @@
+"""What every scanner of an event stream shares: holding until the first token, then watching for the end.
+
+Before commit every event is looked at as soon as its blank line is there. After commit nobody waits for the scanner,
+so it only collects pieces and searches them in batches for three byte strings; JSON is decoded only where one is
+found. An escaped quote in generated text is `\\"`, so a quoted JSON key never matches inside it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hedgerow.events import Failure, FailureClass, Headers, Usage
+from hedgerow.wire.base import Accepted, Ending, Verdict
+from hedgerow.wire.sse import BOM, Blocks, payloads
+
+_BATCH = 4096
+"""Bytes collected after commit before they are searched."""
+
+_BLANK = b" \t\r\n" + BOM
+_DOCUMENT = (b"{", b"[")
+
+
+class StreamScanner:
+    """A scanner of one event stream; a protocol fills in what its payloads mean."""
+
+    __slots__ = (
+        "_blocks",
+        "_body",
+        "_done",
+        "_failure",
+        "_finished",
+        "_headers",
+        "_held",
+        "_recent",
+        "_size",
+        "_usage_block",
+    )
+
+    END: ClassVar[bytes]
+    """Found in every event that is the protocol's end marker."""
+    ENDINGS: ClassVar[tuple[bytes, ...]]
+    """How a read ends whose last event is the end marker, for prompt notice; shorter than 16 bytes."""
+    ERROR: ClassVar[bytes]
+    """Found in every event that reports an error."""
+    USAGE: ClassVar[bytes]
+    """Found in every event that reports usage."""
+
+    def __init__(self, headers: Headers) -> None:
+        self._headers = headers
+        self._blocks = Blocks()
+        self._held: list[bytes] = []
+        self._body = b""
+        """First byte of the body that is not blank; b"" while there is none."""
+        self._finished = False
+        self._recent: list[bytes] = []
+        self._size = 0
+        self._done = False
+        self._failure: Failure | None = None
+        self._usage_block = b""
+
+    # What a protocol says.
+
+    def decide(self, payload: bytes) -> Verdict | None:
+        """What one event before commit means; sets `_finished` when it says that the answer is over."""
+        raise NotImplementedError
+
+    def is_end(self, payload: bytes) -> bool:
+        """Whether this payload, which holds `END`, is the end marker."""
+        raise NotImplementedError
+
+    def error_in(self, payload: bytes) -> Failure | None:
+        """The failure that this payload, which holds `ERROR`, reports; None when it reports none."""
+        raise NotImplementedError
+
+    def usage_in(self, payload: bytes) -> Usage | None:
+        """The usage that this payload, which holds `USAGE`, reports; None when it reports none."""
+        raise NotImplementedError
+
+    def judge_document(self, body: bytes) -> Verdict:
+        """What a body means that is one JSON document although a stream was asked for."""
+        raise NotImplementedError
+
+    # The scanner's interface.
+
+    def feed(self, data: bytes) -> Verdict | None:
+        """Before commit: a piece of the body; None while undecided."""
+        self._held.append(data)
+        if not self._body and (verdict := self._sniff(data)) is not None:
+            return verdict
+        if self._body in _DOCUMENT:
+            return None
+        block = self._blocks.cut(data)
+        if not block:
+            return None
+        if self.USAGE in block:
+            self._usage_block = block
+        for payload in payloads(block):
+            verdict = self.decide(payload)
+            if verdict is None:
+                continue
+            if isinstance(verdict, Accepted):
+                self._held = []
+                self._search(block)
+            return verdict
+        return None
+
+    def eof(self, held: bytes) -> Verdict:
+        """Before commit: the body ended undecided; `held` is all of it."""
+        if self._body in _DOCUMENT:
+            return self.judge_document(held)
+        for payload in payloads(self._blocks.rest() + b"\n\n"):
+            verdict = self.decide(payload)
+            if isinstance(verdict, Failure):  # a token in an unfinished event is no token
+                return verdict
+        if self._finished:
+            return self.empty(held)
+        return self.broken("the stream ended before its first token" if held else "the answer has no body")
+
+    def watch(self, data: bytes) -> bool:
+        """After commit: another piece; True once the end marker has been seen."""
+        self._recent.append(data)
+        size = len(data)
+        self._size += size
+        if self._size > _BATCH or size < 16 or data.endswith(self.ENDINGS):
+            self._settle()
+        return self._done
+
+    def ending(self, clean: bool) -> Ending:
+        """After commit: the body ended or broke off. An end marker makes it whole in either case."""
+        self._settle()
+        self._search(self._blocks.rest() + b"\n\n")
+        failure = self._failure
+        if failure is None and not self._done:
+            how = "was closed" if clean else "broke off"
+            failure = self.broken(f"the stream {how} before its end marker")
+        return Ending(failure, self._usage())
+
+    # For protocols.
+
+    def empty(self, held: bytes) -> Failure:
+        """The answer is over and holds nothing; it can still be delivered when nobody has better."""
+        return Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, self._headers, held)
+
+    def broken(self, why: str) -> Failure:
+        """The bytes are not an answer of this protocol."""
+        return Failure(FailureClass.PROTOCOL, why)
+
+    def held(self) -> bytes:
+        """Everything fed so far, before commit."""
+        return b"".join(self._held)
+
+    def _sniff(self, data: bytes) -> Verdict | None:
+        """The first byte tells a stream from a JSON document and an HTML page more surely than a content type."""
+        self._body = data.lstrip(_BLANK)[:1]
+        if self._body == b"<":
+            return self.broken("an HTML page instead of a stream")
+        return None
+
+    def _settle(self) -> None:
+        if not self._recent:
+            return
+        recent, self._recent, self._size = self._recent, [], 0
+        block = self._blocks.cut(recent[0] if len(recent) == 1 else b"".join(recent))
+        if block:
+            self._search(block)
+
+    def _search(self, block: bytes) -> None:
+        if self.USAGE in block:
+            self._usage_block = block
+        if self.END not in block and self.ERROR not in block:
+            return
+        for payload in payloads(block):
+            if self.END in payload and self.is_end(payload):
+                self._done = True
+            elif self._failure is None and self.ERROR in payload:
+                self._failure = self.error_in(payload)
+
+    def _usage(self) -> Usage | None:
+        for payload in reversed(payloads(self._usage_block)):
+            if self.USAGE in payload and (usage := self.usage_in(payload)) is not None:
+                return usage
+        return None
