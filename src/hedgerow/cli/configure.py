@@ -78,6 +78,8 @@ def import_(
 
     try:
         text, notes = convert(source.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError([f"{source}: cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
         raise ConfigError([f"{source}: is not UTF-8 text (byte {error.start})"]) from None
     except ConfigError as error:

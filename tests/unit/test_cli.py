@@ -1,0 +1,232 @@
+"""The command line: what it teaches, what it says when something is wrong, how it exits."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+import pytest
+
+from hedgerow import __version__
+from hedgerow.cli import main
+from hedgerow.config.providers import PROVIDERS
+
+COMMANDS = ["serve", "init", "check-config", "import", "demo", "lab", "version"]
+GOOD = """\
+targets:
+  a: {base_url: "http://127.0.0.1:9001/v1"}
+  b: {base_url: "http://127.0.0.1:9002/v1"}
+routes:
+  fast: {targets: [a, b], hedge: {delay: 2s}}
+"""
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """A `hedgerow` in an empty folder, without keys in its environment, 100 columns wide."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    for provider in PROVIDERS:
+        monkeypatch.delenv(provider.key, raising=False)
+    return Run(capsys)
+
+
+class Run:
+    """Runs a command in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.out = ""
+        self.err = ""
+
+    def __call__(self, *arguments: str) -> int:
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        self.out, self.err = self._capsys.readouterr()
+        code = end.value.code
+        assert isinstance(code, int)
+        return code
+
+
+def test_the_first_screen_groups_all_commands_and_gives_exit_codes(run: Run) -> None:
+    assert run("--help") == 0
+    places = [run.out.index(text) for text in ("─ Run ", " serve ", "─ Configure ", " init ", " check-config ")]
+    assert places == sorted(places)
+    assert all(f" {command} " in run.out for command in COMMANDS)
+    assert "hedgerow demo" in run.out
+    assert "0 ok, 1 something failed at run time, 2 bad usage or configuration" in run.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_gives_exit_codes(run: Run, command: str) -> None:
+    assert run(command, "--help") == 0
+    assert "Exit codes: 0 ok" in run.out
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "version"])
+def test_the_help_of_every_command_with_options_gives_examples(run: Run, command: str) -> None:
+    run(command, "--help")
+    examples = [line for line in run.out.splitlines() if f"hedgerow {command}" in line and "Usage" not in line]
+    assert len(examples) >= 2
+
+
+def test_no_command_shows_the_first_screen_and_is_bad_usage(run: Run) -> None:
+    assert run() == 2
+    assert "serve" in run.out + run.err
+
+
+def test_an_unknown_command_and_an_unknown_option_are_bad_usage(run: Run) -> None:
+    assert run("sreve") == 2
+    assert "No such command" in run.err
+    assert run("serve", "--prot", "8080") == 2
+    assert "No such option" in run.err
+
+
+def test_version_names_what_the_data_plane_stands_on(run: Run) -> None:
+    assert run("version") == 0
+    assert run.out.splitlines()[0] == f"hedgerow {__version__}"
+    assert f"python {platform.python_version()}" in run.out
+    assert [line.split()[0] for line in run.out.splitlines()[2:]] == ["uvloop", "httptools", "aiofastnet"]
+    assert run("--version") == 0
+    assert run.out == f"hedgerow {__version__}\n"
+
+
+# serve
+
+
+def test_serve_without_file_and_keys_says_what_to_do(run: Run) -> None:
+    assert run("serve") == 2
+    assert run.err.startswith("hedgerow: nothing to serve: there is no ./hedgerow.yaml and no known API key")
+    for way_out in ("hedgerow init", "--config FILE", "OPENAI_API_KEY", "hedgerow demo"):
+        assert way_out in run.err
+    assert "Traceback" not in run.err
+
+
+def test_serve_with_a_missing_file_names_it(run: Run) -> None:
+    assert run("serve", "--config", "prod.yaml") == 2
+    assert run.err == "hedgerow: prod.yaml: there is no such file; `hedgerow init` writes one to start from\n"
+
+
+@pytest.mark.parametrize("listen", ["8080", "localhost", "127.0.0.1:99999", "::1:8080"])
+def test_serve_refuses_an_address_it_cannot_read(run: Run, listen: str) -> None:
+    assert run("serve", "--listen", listen) == 2
+    assert "--listen" in run.err
+    assert listen in run.err
+
+
+# check-config
+
+
+def test_check_config_shows_routes_targets_and_timeouts(run: Run) -> None:
+    Path("hedgerow.yaml").write_text(GOOD)
+    assert run("check-config") == 0
+    assert run.out.startswith("hedgerow.yaml: ok, 1 route, 2 targets\n")
+    for shown in ("fast", "a  (as asked) at http://127.0.0.1:9001/v1", "after 2s", "20s", "10s", "120s"):
+        assert shown in run.out
+
+
+def test_check_config_lists_every_problem_with_its_line(run: Run) -> None:
+    Path("bad.yaml").write_text(GOOD.replace("delay", "dealy").replace("9001/v1", "9001/v1/models"))
+    assert run("check-config", "bad.yaml") == 2
+    assert run.out == ""
+    target, route = run.err.splitlines()
+    assert target.startswith("hedgerow: bad.yaml:2: targets.a.base_url: ")
+    assert route == "hedgerow: bad.yaml:5: routes.fast.hedge.dealy: unknown key; did you mean 'delay'?"
+
+
+def test_check_config_shows_warnings_and_still_is_ok(run: Run) -> None:
+    Path("hedgerow.yaml").write_text(GOOD.replace("[a, b]", "[a, a]"))
+    assert run("check-config") == 0
+    assert run.err == "warning: hedgerow.yaml:3: targets.b: is not used by any route\n"
+
+
+def test_print_schema_prints_a_schema_and_needs_no_file(run: Run) -> None:
+    assert run("check-config", "--print-schema") == 0
+    assert set(json.loads(run.out)["properties"]) == {"targets", "routes", "server"}
+
+
+# init, import
+
+
+def test_init_writes_a_file_that_says_what_comes_next(run: Run) -> None:
+    assert run("init") == 0
+    assert "targets:" in Path("hedgerow.yaml").read_text()
+    assert "hedgerow check-config hedgerow.yaml" in run.err
+
+
+def test_init_overwrites_only_by_force(run: Run) -> None:
+    Path("hedgerow.yaml").write_text("mine")
+    assert run("init") == 2
+    assert run.err == "hedgerow: hedgerow.yaml: is there already; --force overwrites it\n"
+    assert Path("hedgerow.yaml").read_text() == "mine"
+    assert run("init", "--force") == 0
+    assert Path("hedgerow.yaml").read_text() != "mine"
+
+
+def test_init_into_a_missing_folder_says_so(run: Run) -> None:
+    assert run("init", "none/hedgerow.yaml") == 2
+    assert run.err == "hedgerow: none/hedgerow.yaml: cannot be written: No such file or directory\n"
+
+
+LITELLM = """\
+model_list:
+  - model_name: small
+    litellm_params: {model: openai/gpt-5-mini, api_key: os.environ/OPENAI_API_KEY}
+  - model_name: small
+    litellm_params: {model: groq/llama-3.3-70b, api_key: os.environ/GROQ_API_KEY}
+router_settings: {routing_strategy: least-busy}
+"""
+
+
+def test_an_imported_litellm_config_passes_the_check(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("litellm.yaml").write_text(LITELLM)
+    assert run("import", "litellm.yaml", "-o", "hedgerow.yaml") == 0
+    assert "note: " in run.err
+    assert "routing_strategy" in run.err
+    assert run.out == ""
+    monkeypatch.setenv("OPENAI_API_KEY", "k1")
+    monkeypatch.setenv("GROQ_API_KEY", "k2")
+    assert run("check-config") == 0
+    assert "small" in run.out
+    assert run("import", "litellm.yaml") == 0
+    assert run.out == Path("hedgerow.yaml").read_text()
+
+
+def test_import_of_something_else_names_the_file(run: Run) -> None:
+    Path("x.yaml").write_text("a: [")
+    assert run("import", "x.yaml") == 2
+    assert run.err.startswith("hedgerow: x.yaml: ")
+    assert run("import", "none.yaml") == 2
+    assert run.err == "hedgerow: none.yaml: cannot be read: No such file or directory\n"
+
+
+# lab, demo
+
+
+def test_lab_options_that_contradict_each_other_are_bad_usage(run: Run) -> None:
+    assert run("lab", "--p50-ms", "100") == 2
+    assert run.err == "hedgerow: p50_ms, p95_ms: give both (p99_ms may be added) or neither\n"
+    assert run("lab", "--preset", "nobody") == 2
+    assert "openai" in run.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--delay", "soon"], "expected a duration such as 2s or 800ms"),
+        (["--requests", "0"], "--requests"),
+        (["--preset", "nobody"], "preset: no 'nobody'; there are fast,"),
+        (["--latencies", "none.csv"], "none.csv: cannot be read: No such file or directory"),
+    ],
+)
+def test_bad_demo_options_are_refused_before_anything_starts(run: Run, arguments: list[str], words: str) -> None:
+    assert run("demo", *arguments) == 2
+    assert words in run.err
+    assert "starting" not in run.err
+
+
+def test_a_column_that_is_not_there_lists_those_that_are(run: Run) -> None:
+    Path("log.csv").write_text("model,ttft\nm,3\n")
+    assert run("demo", "--latencies", "log.csv") == 2
+    assert "has no column 'ttft_ms'; its columns are model, ttft" in run.err
