@@ -3,131 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from hedgerow.events import Headers
-from hedgerow.http.exchange import Listener
-from hedgerow.lab.accounts import Accounts, Ending, Prices
+from hedgerow.lab.accounts import Ending
 from hedgerow.lab.options import LabOptions
-from hedgerow.lab.routes import LabApp
 from hedgerow.testing import VirtualLoop, run_virtual
-
-
-class Client:
-    """An exchange that notes what it is told, and when."""
-
-    def __init__(self, loop: VirtualLoop, method: bytes, target: bytes, body: bytes, headers: Headers) -> None:
-        self._loop = loop
-        self.method, self.target, self.body, self.headers = method, target, body, headers
-        self.peer = "127.0.0.1:1"
-        self.listener: Listener | None = None
-        self.started = False
-        self.status: int | None = None
-        self.answer_headers: dict[bytes, bytes] = {}
-        self.writes: list[tuple[float, bytes]] = []
-        self.over: str | None = None
-        self.over_at = 0.0
-
-    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        self.start(status, headers)
-        self.write(body)
-        self._finish("respond")
-
-    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        assert not self.started
-        self.started, self.status, self.answer_headers = True, status, dict(headers)
-
-    def write(self, data: bytes) -> None:
-        assert self.started
-        assert self.over is None
-        self.writes.append((self._loop.time(), data))
-
-    def end(self) -> None:
-        self._finish("end")
-
-    def abort(self) -> None:
-        self._finish("abort")
-
-    def _finish(self, how: str) -> None:
-        assert self.over is None
-        self.over, self.over_at = how, self._loop.time()
-
-    def leave(self) -> None:
-        assert self.listener is not None
-        self.over = "left"
-        self.listener.on_disconnect()
-
-    @property
-    def text(self) -> bytes:
-        return b"".join(data for _, data in self.writes)
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.text)
-
-    def events(self) -> list[tuple[float, Any]]:
-        """Time and JSON of every SSE event; b"[DONE]" as None."""
-        found: list[tuple[float, Any]] = []
-        for at, data in self.writes:
-            assert data.endswith(b"\n\n")
-            for event in data[:-2].split(b"\n\n"):
-                assert event.startswith(b"data: ")
-                found.append((at, None if event[6:] == b"[DONE]" else json.loads(event[6:])))
-        return found
-
-
-class Bench:
-    """A lab in virtual time, and clients of it."""
-
-    def __init__(self, loop: VirtualLoop, options: LabOptions) -> None:
-        self._loop = loop
-        self.app = LabApp(options, loop)
-
-    def send(
-        self, method: str, target: str, body: object = None, headers: dict[str, str] | None = None, raw: bytes = b""
-    ) -> Client:
-        fields = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-        data = raw if body is None else json.dumps(body).encode()
-        client = Client(self._loop, method.encode(), target.encode(), data, fields)
-        self.app(client)
-        return client
-
-    def chat(self, script: dict[str, Any] | None = None, key: str = "k", **body: Any) -> Client:
-        headers = {"x-lab-key": key} | ({} if script is None else {"x-lab-script": json.dumps(script)})
-        chat = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True} | body
-        return self.send("POST", "/v1/chat/completions", chat, headers)
-
-    def stats(self) -> Any:
-        return self.send("GET", "/lab/stats").json
-
-    def log(self, query: str = "") -> Any:
-        return self.send("GET", f"/lab/log{query}").json["records"]
-
-
-def in_lab(
-    act: Callable[[Bench], Client], *, until: float = 1000.0, then: Callable[[Bench, Client], None], **options: Any
-) -> None:
-    """Act in a fresh lab, let virtual time pass, then look."""
-
-    async def main(loop: VirtualLoop) -> None:
-        bench = Bench(loop, LabOptions(**options))
-        client = act(bench)
-        await _sleep(loop, until)
-        then(bench, client)
-
-    run_virtual(main)
-
-
-async def _sleep(loop: VirtualLoop, seconds: float) -> None:
-    done = loop.create_future()
-    loop.call_later(seconds, done.set_result, None)
-    await done
-
-
-EXACT: dict[str, Any] = {"ttft_ms": 1000, "gap_ms": 250, "tokens": 3}
+from tests.unit.lab_support import EXACT, Bench, Client, in_lab, sleep
 
 
 def test_a_stream_is_role_then_tokens_then_finish_each_at_its_time() -> None:
@@ -193,7 +76,8 @@ def test_the_clients_limit_sets_the_length_and_is_the_reason_to_finish(field: st
         assert client.json["usage"]["completion_tokens"] == 7
         assert client.json["choices"][0]["finish_reason"] == "length"
 
-    in_lab(lambda bench: bench.chat(stream=False, **{field: 7}), then=then)
+    limit: dict[str, Any] = {field: 7}
+    in_lab(lambda bench: bench.chat(stream=False, **limit), then=then)
 
 
 def test_an_answer_without_tokens_is_a_role_and_a_finish() -> None:
@@ -377,10 +261,10 @@ def test_after_a_client_left_no_timer_fires() -> None:
     async def main(loop: VirtualLoop) -> None:
         bench = Bench(loop, LabOptions())
         client = bench.chat(EXACT)
-        await _sleep(loop, 1.1)
+        await sleep(loop, 1.1)
         sent = len(client.writes)
         client.leave()
-        await _sleep(loop, 10.0)
+        await sleep(loop, 10.0)
         assert len(client.writes) == sent
 
     run_virtual(main)
@@ -390,188 +274,13 @@ def test_a_slow_reader_holds_tokens_back_and_gets_them_all_on_resume() -> None:
     async def main(loop: VirtualLoop) -> None:
         bench = Bench(loop, LabOptions())
         client = bench.chat({"ttft_ms": 1000, "gap_ms": 1000, "tokens": 10})
-        await _sleep(loop, 2.5)
+        await sleep(loop, 2.5)
         assert client.listener is not None
         client.listener.on_pause()
-        await _sleep(loop, 5.0)
+        await sleep(loop, 5.0)
         assert [at for at, _ in client.events()] == [0.0, 1.0, 2.0]
         client.listener.on_resume()
-        await _sleep(loop, 100.0)
+        await sleep(loop, 100.0)
         assert [at for at, _ in client.events()] == [0.0, 1.0, 2.0, *[7.5] * 5, 8.0, 9.0, *[10.0] * 3]
 
     run_virtual(main)
-
-
-def test_faults_strike_as_often_as_the_mix_says_and_the_same_requests_each_time() -> None:
-    def struck() -> list[str]:
-        found: list[str] = []
-
-        def act(bench: Bench) -> Client:
-            return [bench.chat(key=f"r{i}", max_tokens=1) for i in range(2000)][-1]
-
-        def then(bench: Bench, _: Client) -> None:
-            found.extend(record["key"] for record in bench.log() if record["fault"] == "429")
-
-        in_lab(act, then=then, fault="429:0.1", preset="fast")
-        return found
-
-    first = struck()
-    assert abs(len(first) - 200) < 4 * (2000 * 0.1 * 0.9) ** 0.5
-    assert struck() == first
-
-
-def test_a_script_for_this_provider_only_beats_one_for_all() -> None:
-    def act(bench: Bench) -> Client:
-        chat = {"model": "m", "messages": []}
-        headers = {"x-lab-script": '{"status": 500}', "x-lab-script-primary": '{"status": 503}'}
-        bench.send("POST", "/v1/chat/completions", chat, {"x-lab-script-backup": "not for us"})
-        return bench.send("POST", "/v1/chat/completions", chat, headers)
-
-    in_lab(act, then=lambda _, client: assert_status(client, 503), name="primary")
-
-
-def assert_status(client: Client, status: int) -> None:
-    assert client.status == status
-
-
-def test_behaviour_can_be_changed_and_taken_back_at_run_time() -> None:
-    def act(bench: Bench) -> Client:
-        assert bench.send("POST", "/lab/behaviour", {"script": {"status": 503}}).status == 200
-        assert bench.chat().status == 503
-        assert bench.chat({"status": 401}).status == 401
-        bench.send("POST", "/lab/behaviour", {"fault": "500:1"})
-        assert bench.chat().status == 503
-        bench.send("POST", "/lab/behaviour", {"script": None})
-        assert bench.chat().status == 500
-        bench.send("POST", "/lab/behaviour", {"fault": None})
-        return bench.chat(stream=False)
-
-    in_lab(act, then=lambda _, client: assert_status(client, 200))
-
-
-def test_reset_starts_new_books_and_the_old_ones_keep_their_open_requests() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        bench = Bench(loop, LabOptions(preset="openai"))
-        first = bench.chat(key="a")
-        before = bench.log()[0]["ttft"]
-        bench.send("POST", "/lab/reset")
-        assert (bench.stats()["requests"], bench.stats()["open"]) == (0, 0)
-        first.leave()
-        assert bench.stats()["open"] == 0
-        bench.chat(key="a")
-        assert bench.log()[0]["ttft"] == before
-        assert bench.send("POST", "/lab/reset", {"seed": 2}).json["seed"] == 2
-        bench.chat(key="a")
-        assert bench.log()[0]["ttft"] != before
-
-    run_virtual(main)
-
-
-def test_the_log_can_be_read_by_key_and_from_a_place_on() -> None:
-    def act(bench: Bench) -> Client:
-        return [bench.chat(key=key) for key in "aba"][-1]
-
-    def then(bench: Bench, _: Client) -> None:
-        assert [record["seq"] for record in bench.log("?key=a")] == [0, 2]
-        assert [record["seq"] for record in bench.log("?after=0")] == [1, 2]
-        assert [record["seen"] for record in bench.log("?key=a&after=0")] == [1]
-
-    in_lab(act, then=then)
-
-
-def test_the_key_is_the_header_else_the_user_else_the_messages() -> None:
-    def act(bench: Bench) -> Client:
-        chat = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "user": "u"}
-        bench.send("POST", "/v1/chat/completions", chat, {"x-lab-key": "h"})
-        bench.send("POST", "/v1/chat/completions", chat)
-        bench.send("POST", "/v1/chat/completions", chat | {"user": None})
-        return bench.send("POST", "/v1/chat/completions", chat | {"user": None, "model": "other"})
-
-    def then(bench: Bench, _: Client) -> None:
-        keys = [record["key"] for record in bench.log()]
-        assert keys[:2] == ["h", "u"]
-        assert keys[2] == keys[3]
-        assert len(keys[2]) == 16
-
-    in_lab(act, then=then)
-
-
-BAD: list[tuple[str, str, bytes, int, str]] = [
-    ("POST", "/v1/chat/completions", b"", 400, "Invalid request body"),
-    ("POST", "/v1/chat/completions", b"[]", 400, "Expected `object`, got `array`"),
-    ("POST", "/v1/chat/completions", b'{"messages":[]}', 400, "missing required field `model`"),
-    ("POST", "/v1/chat/completions", b'{"model":"m","messages":[],"max_tokens":0}', 400, "must be at least 1, got 0"),
-    ("POST", "/v1/chat/completions", b'{"model":"\xff"}', 400, "Invalid request body"),
-    ("POST", "/lab/behaviour", b'{"scirpt": null}', 400, "unknown field `scirpt`"),
-    ("POST", "/lab/behaviour", b'{"script": {"status": 1}}', 400, "Expected `int` >= 400 - at `$.script.status`"),
-    ("POST", "/lab/behaviour", b'{"fault": "boom:1"}', 400, "'boom:1' is not STATUS:PROBABILITY"),
-    ("POST", "/lab/reset", b'{"seed": "x"}', 400, "Expected `int | null`, got `str`"),
-    ("GET", "/lab/log?after=x", b"", 400, "after: expected a number, got 'x'"),
-    ("GET", "/lab/nothing", b"", 404, "No such path in the lab: /lab/nothing"),
-    ("GET", "/", b"", 404, "No such path in the lab: /"),
-]
-
-
-@pytest.mark.parametrize(("method", "target", "body", "status", "message"), BAD)
-def test_what_cannot_be_understood_is_said_so(method: str, target: str, body: bytes, status: int, message: str) -> None:
-    def then(bench: Bench, client: Client) -> None:
-        assert client.status == status
-        assert message in client.json["error"]["message"]
-        assert bench.stats()["requests"] == 0
-
-    in_lab(lambda bench: bench.send(method, target, raw=body), then=then)
-
-
-def test_other_paths_echo_the_request_without_its_secrets() -> None:
-    headers = {"authorization": "Bearer sk-1", "x-mine": "yes"}
-
-    def then(bench: Bench, client: Client) -> None:
-        echo = client.json
-        assert (echo["method"], echo["target"], echo["body_bytes"]) == ("POST", "/v1/embeddings?a=b", 3)
-        assert echo["body_sha256"] == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        shown = dict(echo["headers"])
-        assert shown["x-mine"] == "yes"
-        assert shown["authorization"].startswith("sha256:")
-        assert b"sk-1" not in client.text
-        assert bench.stats()["other_requests"] == 1
-
-    in_lab(lambda bench: bench.send("POST", "/v1/embeddings?a=b", raw=b"abc", headers=headers), then=then)
-
-
-def test_the_models_are_listed() -> None:
-    def then(_: Bench, client: Client) -> None:
-        assert [model["id"] for model in client.json["data"]] == ["one", "two"]
-
-    in_lab(lambda bench: bench.send("GET", "/v1/models"), then=then, models=("one", "two"))
-
-
-def test_books_always_balance() -> None:
-    def act(bench: Bench) -> Client:
-        clients = [bench.chat(key=f"r{i}", max_tokens=5, stream=i % 2 == 0) for i in range(300)]
-        for client in clients[::7]:
-            if client.over is None:
-                client.leave()
-        return clients[-1]
-
-    def then(bench: Bench, _: Client) -> None:
-        stats = bench.stats()
-        endings = ("completed", "failed", "cancelled_before_headers", "cancelled_before_token", "cancelled_mid_stream")
-        assert stats["requests"] == 300 == stats["open"] + sum(stats[ending] for ending in endings)
-        assert stats["open"] == sum(record["ending"] == "open" for record in bench.log())
-        assert stats["tokens_generated"] == sum(r["tokens"] for r in bench.log() if r["ending"] != "open")
-        assert min(stats[ending] for ending in endings[:4]) > 0
-
-    in_lab(act, then=then, fault="500:0.1,cut:0.1,stall:0.1,hang:0.05,close:0.1,error:0.1")
-
-
-def test_money_is_counted_in_whole_nano_dollars_rounded_half_up() -> None:
-    prices = Prices.usd_per_million(0.0375, 0.15)
-    assert [prices.bill(tokens, 0) for tokens in (1, 2, 1_000_000)] == [38, 75, 37_500_000]
-    assert prices.bill(1, 1) == 188
-
-
-def test_a_long_run_forgets_the_oldest_requests_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hedgerow.lab.accounts.KEYS_REMEMBERED", 2)
-    accounts = Accounts(Prices(0, 0))
-    seen = [accounts.open(key=k, model="m", stream=True, input_tokens=1, now=0.0).seen for k in "aabcca"]
-    assert seen == [0, 1, 0, 0, 1, 0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import select
 import signal
 import subprocess
@@ -103,6 +102,10 @@ class LabProcess:
         """Change behaviour from now on: `script` (a dict or None) and `fault` (text or None)."""
         self.ask("POST", "/lab/behaviour", behaviour)
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """End it without warning, as a crash would: its connections are reset or closed."""
         self._process.kill()
@@ -110,8 +113,7 @@ class LabProcess:
 
     def stop(self) -> int:
         """End it orderly; its exit code. Killed if it takes longer than the timeout. May be called again."""
-        if self._process.poll() is None:
-            os.kill(self._process.pid, signal.SIGTERM)
+        self._process.terminate()
         try:
             code = self._process.wait(self._timeout)
         except subprocess.TimeoutExpired:
