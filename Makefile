@@ -41,7 +41,7 @@ fmt: setup-dev ## format, and mend what ruff can mend
 	$(PY) -m ruff check --fix .
 
 docs: setup-dev ## regenerate the generated pages, then run the docs' examples and check their links
-	@bash scripts/docs.sh
+	$(PY) -m hedgerow.config docs
 	$(PY) -m pytest -q tests/test_docs.py
 
 bench: setup-dev ## the gateway against nginx, Envoy and other gateways on this machine (long)
