@@ -1,0 +1,1 @@
+"""`make bench`: hedgerow beside other gateways, on one light upstream and one core. See bench/README.md."""
