@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -25,10 +25,12 @@ def contradictions(
     for name, target in targets.items():
         found += _target(name, target)
     for name, route in routes.items():
-        found += _route_targets(name, route, known)
+        found += unknown_targets(name, route.targets, known)
+        found += _attempts(name, route)
         found += _route_times(name, route)
     if server is not None:
-        found += _server(server, targets, routes)
+        found += unknown_default(server.default_route, routes)
+        found += _server(server, targets)
     return found
 
 
@@ -47,13 +49,24 @@ def _target(name: str, target: Target) -> Iterator[Problem]:
         )
 
 
-def _route_targets(name: str, route: Route, known: Collection[str]) -> Iterator[Problem]:
-    here = ("routes", name)
-    for position, target in enumerate(route.targets):
-        if target not in known:
-            hint = did_you_mean(target, known, "the targets are")
-            yield Problem((*here, "targets", position), f"there is no target {target!r}{hint}")
+def unknown_targets(route: str, names: Iterable[object], known: Collection[str]) -> Iterator[Problem]:
+    """The names in a route's `targets` that are not among the `known` ones."""
+    for position, name in enumerate(names):
+        if isinstance(name, str) and name and name not in known:
+            hint = did_you_mean(name, known, "the targets are")
+            yield Problem(("routes", route, "targets", position), f"there is no target {name!r}{hint}")
+
+
+def unknown_default(route: object, routes: Collection[str]) -> Iterator[Problem]:
+    """`server.default_route`, if there is no such route."""
+    if isinstance(route, str) and route not in routes:
+        hint = did_you_mean(route, routes, "the routes are")
+        yield Problem(("server", "default_route"), f"there is no route {route!r}{hint}")
+
+
+def _attempts(name: str, route: Route) -> Iterator[Problem]:
     if route.max_attempts is not None and route.max_attempts > len(route.targets):
+        here = ("routes", name)
         yield Problem(
             (*here, "max_attempts"),
             f"{route.max_attempts} is more than the {len(route.targets)} of {show_path((*here, 'targets'))}; "
@@ -91,10 +104,7 @@ def _clash(name: str, route: Route, low: tuple[str, str], high: tuple[str, str],
     )
 
 
-def _server(server: ServerSettings, targets: Mapping[str, Target], routes: Mapping[str, Route]) -> Iterator[Problem]:
-    if server.default_route is not None and server.default_route not in routes:
-        hint = did_you_mean(server.default_route, routes, "the routes are")
-        yield Problem(("server", "default_route"), f"there is no route {server.default_route!r}{hint}")
+def _server(server: ServerSettings, targets: Mapping[str, Target]) -> Iterator[Problem]:
     for name, target in targets.items():
         if server.api_keys and target.passthrough:
             yield Problem(

@@ -76,17 +76,29 @@ class _Reader:
         targets = self._section("targets", Target)
         routes = self._section("routes", Route)
         server = self._model(ServerSettings, {} if data.get("server") is None else data["server"], ("server",))
-        for name in data.get("routes") or ():
-            if not str(name).strip() or not str(name).isprintable():
-                self.problems.append(Problem(("routes", name), "a route's name must be printable text"))
-            elif "*" in name[:-1]:
-                self.problems.append(Problem(("routes", name), "a * may stand only at the end of a route's name"))
-        declared = data.get("targets")
-        known = list(declared) if isinstance(declared, dict) else []
-        self.problems += check.contradictions(targets, routes, server, known=known)
+        self._names()
+        self.problems += check.contradictions(targets, routes, server, known=self._declared("targets"))
         if self.problems or server is None:
             return None
         return Settings(targets=targets, routes=routes, server=server)
+
+    def _declared(self, key: str) -> dict[str, Any]:
+        """The entries of a section, faulty or not."""
+        found = self._tree.data.get(key)
+        return found if isinstance(found, dict) else {}
+
+    def _names(self) -> None:
+        """Checks names in the raw data, so that another fault in a route or the server does not hide a wrong one."""
+        routes = self._declared("routes")
+        for name, route in routes.items():
+            if not name.strip() or not name.isprintable():
+                self.problems.append(Problem(("routes", name), "a route's name must be printable text"))
+            elif "*" in name[:-1]:
+                self.problems.append(Problem(("routes", name), "a * may stand only at the end of a route's name"))
+            listed = route.get("targets") if isinstance(route, dict) else None
+            if isinstance(listed, list):
+                self.problems += check.unknown_targets(name, listed, self._declared("targets"))
+        self.problems += check.unknown_default(self._declared("server").get("default_route"), routes)
 
     def _section(self, key: str, model: type[_M]) -> dict[str, _M]:
         entries = self._tree.data.get(key)
