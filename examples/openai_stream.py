@@ -1,0 +1,19 @@
+"""Stream a chat completion through hedgerow with the official OpenAI SDK.
+
+Start a gateway first: `hedgerow serve` (with keys or a hedgerow.yaml), or `hedgerow demo --stay` without any key. The
+one line that differs from calling OpenAI directly is `base_url`; `fast` is the name of a route.
+"""
+
+from openai import OpenAI
+
+client = OpenAI(base_url="http://127.0.0.1:8080/v1")
+
+stream = client.chat.completions.create(
+    model="fast",
+    messages=[{"role": "user", "content": "Why do hedges make fields safer?"}],
+    stream=True,
+)
+for chunk in stream:
+    for choice in chunk.choices:
+        print(choice.delta.content or "", end="", flush=True)
+print()
