@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -43,14 +43,11 @@ that ends in `*` stands for all names that start so (`claude-*`); `*` alone for 
             return model
         return next((name for name in self._patterns if model.startswith(name[:-1])), None)
 
-    def model_post_init(self, context: Any, /) -> None:
-        patterns = sorted((name for name in self.routes if name.endswith("*")), key=len, reverse=True)
-        self._patterns.extend(patterns)
-        self._warnings.extend(f"{show_path(found.path)}: {found.text}" for found in check.warnings(self))
-
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
         found = check.contradictions(self.targets, self.routes, self.server, known=self.targets)
         if found:
             raise problem("; ".join(f"{show_path(each.path)}: {each.text}" for each in found))
+        self._patterns[:] = sorted((name for name in self.routes if name.endswith("*")), key=len, reverse=True)
+        self._warnings[:] = [f"{show_path(each.path)}: {each.text}" for each in check.warnings(self)]
         return self

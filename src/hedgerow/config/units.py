@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-_NUMBER = r"(\d+(?:\.\d+)?)"
-_PLAIN = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
+_PLAIN = re.compile(_NUMBER)
 _DURATION = re.compile(rf"(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m(?!s))?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
 _SECONDS = (86_400.0, 3_600.0, 60.0, 1.0, 0.001)
 _SIZE = re.compile(rf"{_NUMBER} ?([kmg]i?)?b?", re.IGNORECASE)
@@ -50,11 +50,15 @@ def parse_size(value: object) -> int | None:
 def show_duration(seconds: float) -> str:
     """The shortest plain way to write `seconds`."""
     if 0 < seconds < 1:
-        return f"{seconds * 1000:g}ms"
+        return f"{_short(seconds * 1000)}ms"
     for unit, name in ((86_400, "d"), (3_600, "h")):
         if seconds >= unit and seconds % unit == 0:
-            return f"{seconds / unit:g}{name}"
-    return f"{seconds:g}s"
+            return f"{_short(seconds / unit)}{name}"
+    return f"{_short(seconds)}s"
+
+
+def _short(number: float) -> str:
+    return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
 def show_size(size: int) -> str:

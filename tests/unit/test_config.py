@@ -1,0 +1,372 @@
+"""Good configurations: what they mean, what is warned of, what editors and readers are told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from hedgerow.config import Address, Hedge, Route, ServerSettings, Settings, Target, all_keys, json_schema, load, loads
+from hedgerow.config.describe import describe
+from hedgerow.config.template import TEMPLATE
+from hedgerow.config.units import parse_duration, parse_size, show_duration, show_size
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+FULL = """\
+targets:
+  a:
+    protocol: openai
+    base_url: https://A.example:8443/v1/
+    api_key: ${KEY}
+    model: m-1
+    account: acme
+    headers: {X-Team: "${TEAM:-none}", OpenAI-Organization: org}
+    connections: {max: 7, queue: 0, queue_timeout: 100ms, connect_timeout: 1.5, idle_timeout: 1m30s}
+    tls: {verify: false}
+    proxy: http://me:pw@proxy.example:3128/
+  b:
+    base_url: https://b.example/v1
+    api_key_file: key.txt
+    proxy: off
+routes:
+  fast:
+    targets: [a, b, b]
+    hedge: {delay: off, max_hedges: 0}
+    max_attempts: 2
+    timeouts: {first_token: 3s, stall: 2s, total: 1m}
+  "gpt-*": {targets: [b]}
+  "gpt-5*": {targets: [a]}
+  "*": {targets: [b]}
+server:
+  listen: "[::1]:0"
+  tls: {cert: cert.pem, key: key.pem}
+  api_keys: ["${KEY}", "$${plain}"]
+  limits: {header_bytes: 16KiB, body_bytes: 1MB, held_bytes: 2048, answer_bytes: 1GiB}
+  timeouts: {header: 1s, body: 2s, idle: 3s, drain: 0s}
+  reuse_port: true
+  default_route: fast
+  log_level: debug
+"""
+
+ISSUE = """\
+targets:
+  openai: {protocol: openai, base_url: https://api.openai.com/v1, api_key: ${OPENAI_API_KEY}, model: gpt-5-mini}
+  azure:  {protocol: openai, base_url: https://example.openai.azure.com/openai/v1, api_key: ${AZURE_KEY}, model: m}
+routes:
+  fast: {targets: [openai, azure], hedge: {delay: 2s}, timeouts: {first_token: 20s, stall: 10s, total: 120s}}
+server: {listen: 127.0.0.1:8080}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "key.txt").write_text("sk-from-file\n")
+    (tmp_path / "cert.pem").write_text("cert")
+    (tmp_path / "key.pem").write_text("key")
+    (tmp_path / "hedgerow.yaml").write_text(FULL)
+    return tmp_path
+
+
+@pytest.fixture
+def full(folder: Path) -> Settings:
+    return load(folder / "hedgerow.yaml", {"KEY": "sk-1"})
+
+
+def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
+    a, b = full.targets["a"], full.targets["b"]
+    assert (a.base_url, a.secret, a.model, a.account_name) == ("https://a.example:8443/v1", "sk-1", "m-1", "acme")
+    assert a.extra_headers() == [(b"x-team", b"none"), (b"openai-organization", b"org")]
+    assert a.connections.model_dump() == {
+        "max": 7,
+        "queue": 0,
+        "queue_timeout": 0.1,
+        "connect_timeout": 1.5,
+        "idle_timeout": 90.0,
+    }
+    assert (a.tls.verify, a.proxy, b.proxy) == (False, "http://me:pw@proxy.example:3128", "off")
+    assert (b.secret, b.model, b.passthrough) == ("sk-from-file", None, False)
+    fast = full.routes["fast"]
+    assert (fast.targets, fast.hedge, fast.attempts) == (("a", "b", "b"), Hedge(delay=None, max_hedges=0), 2)
+    assert fast.timeouts.model_dump() == {"first_token": 3.0, "stall": 2.0, "total": 60.0}
+    server = full.server
+    assert server.listen == Address("::1", 0)
+    assert server.tls is not None
+    assert (server.tls.cert, server.tls.key) == (folder / "cert.pem", folder / "key.pem")
+    assert [key.get_secret_value() for key in server.api_keys] == ["sk-1", "${plain}"]
+    assert list(server.limits.model_dump().values()) == [16 << 10, 10**6, 2048, 1 << 30]
+    assert list(server.timeouts.model_dump().values()) == [1.0, 2.0, 3.0, 0.0]
+    assert (server.reuse_port, server.default_route, server.log_level) == (True, "fast", "debug")
+
+
+def test_the_example_of_the_first_page_is_read_as_written() -> None:
+    settings = loads(ISSUE, {"OPENAI_API_KEY": "a", "AZURE_KEY": "b"})
+    assert settings.routes == {"fast": Route(targets=("openai", "azure"))}
+    assert [target.secret for target in settings.targets.values()] == ["a", "b"]
+    assert settings.warnings == []
+
+
+def test_a_model_finds_its_route_by_name_then_by_the_longest_pattern(full: Settings) -> None:
+    wanted = {"fast": "fast", "gpt-4": "gpt-*", "gpt-5-mini": "gpt-5*", "claude": "*", None: "fast"}
+    assert {model: full.route_for(model) for model in wanted} == wanted
+
+
+def test_without_a_catch_all_an_unknown_model_has_no_route() -> None:
+    settings = loads(ISSUE, {"OPENAI_API_KEY": "a", "AZURE_KEY": "b"})
+    assert settings.route_for("other") is None
+    assert settings.route_for(None) == "fast"
+
+
+def test_the_settings_never_show_a_secret(full: Settings) -> None:
+    shown = repr(full) + str(full) + repr(full.targets["a"].headers)
+    for secret in ("sk-1", "sk-from-file", "me:pw", "'org'"):
+        assert secret not in shown
+    assert "sk-1" not in full.targets["a"].model_copy(update={"account": None}).account_name
+
+
+def test_targets_share_an_account_when_host_and_key_are_the_same() -> None:
+    one, two = (Target.model_validate({"base_url": f"https://a.example/{path}", "api_key": "k"}) for path in "xy")
+    other_key = Target.model_validate({"base_url": "https://a.example/x", "api_key": "l"})
+    no_key = Target(base_url="https://a.example")
+    passthrough = Target(base_url="https://a.example", api_key="passthrough")
+    assert one.account_name == two.account_name
+    names = {one.account_name, other_key.account_name, no_key.account_name, passthrough.account_name}
+    assert names == {one.account_name, other_key.account_name, "a.example", "a.example#passthrough"}
+    assert len(names) == 4
+
+
+def test_a_short_total_shortens_the_other_default_timeouts() -> None:
+    route = Route.model_validate({"targets": ["a"], "timeouts": {"total": "5s"}})
+    assert (route.timeouts.first_token, route.timeouts.stall) == (5.0, 5.0)
+
+
+def test_sections_with_nothing_in_them_mean_the_defaults() -> None:
+    text = "targets: {a: {base_url: 'http://a', tls: }}\nroutes: {r: {targets: [a], hedge: , timeouts: }}\nserver:\n"
+    settings = loads(text, {})
+    assert settings.server == ServerSettings()
+    assert settings.routes["r"] == Route(targets=("a",))
+    jsonschema.validate(yaml.safe_load(text), json_schema())
+
+
+def test_anchors_and_merges_work_and_keep_their_own_keys() -> None:
+    text = """\
+targets:
+  a: &a {base_url: https://a.example, connections: {max: 3}}
+  b:
+    base_url: https://b.example
+    <<: *a
+    model: m
+routes: {r: {targets: [a, b]}}
+"""
+    b = loads(text, {}).targets["b"]
+    assert (b.base_url, b.connections.max, b.model) == ("https://b.example", 3, "m")
+
+
+def test_yaml_1_1_surprises_are_text() -> None:
+    text = "targets: {no: {base_url: 'http://127.0.0.1', model: 'yes', account: 12:30}}\nroutes: {4: {targets: [no]}}\n"
+    settings = loads(text, {})
+    assert list(settings.targets) == ["no"]
+    assert list(settings.routes) == ["4"]
+    assert settings.targets["no"].account == "12:30"
+
+
+@pytest.mark.parametrize(
+    ("listen", "address", "loopback"),
+    [
+        ("127.0.0.1:8080", Address("127.0.0.1", 8080), True),
+        ("localhost:1", Address("localhost", 1), True),
+        ("[::1]:8080", Address("::1", 8080), True),
+        (":8080", Address(None, 8080), False),
+        ("0.0.0.0:65535", Address("0.0.0.0", 65535), False),
+        ("[::]:0", Address("::", 0), False),
+    ],
+)
+def test_an_address_is_read_and_written_alike(listen: str, address: Address, loopback: bool) -> None:
+    server = ServerSettings.model_validate({"listen": listen})
+    assert (server.listen, server.listen.loopback, str(server.listen)) == (address, loopback, listen)
+
+
+WARNED = """\
+targets:
+  a: {base_url: "http://10.0.0.1/v1", api_key: k, tls: {verify: false}}
+  b: {base_url: "https://b.example/v1", api_key: passthrough, tls: {verify: false}}
+  c: {base_url: "https://c.example/v1", api_key: passthrough}
+  unused: {base_url: "https://c.example/v1"}
+routes:
+  lone: {targets: [a], hedge: {delay: 1s}}
+  twins: {targets: [b, c], hedge: {delay: 0s}}
+  once: {targets: [a, a], hedge: {delay: 1s}, max_attempts: 1}
+  few: {targets: [a, a], hedge: {max_hedges: 2}}
+server: {listen: ":8080"}
+"""
+
+
+def test_what_is_hardly_meant_is_warned_of_in_the_order_of_the_file() -> None:
+    assert loads(WARNED, {}).warnings == [
+        "hedgerow.yaml:2: targets.a.base_url: is plain http: the key and the prompts cross the network unencrypted",
+        "hedgerow.yaml:2: targets.a.tls: has no effect on an http:// base_url",
+        "hedgerow.yaml:3: targets.b.tls.verify: is false: anyone on the way can read the key and the prompts",
+        "hedgerow.yaml:5: targets.unused: is not used by any route",
+        (
+            "hedgerow.yaml:7: routes.lone.hedge: has no effect: the route lists one target; "
+            "[a, a] hedges to the same provider"
+        ),
+        (
+            "hedgerow.yaml:8: routes.twins.targets: sends the client's own key to several hosts "
+            "(b.example, c.example); make sure that all may see it"
+        ),
+        (
+            "hedgerow.yaml:8: routes.twins.hedge.delay: is 0s: every request is sent at once to several targets "
+            "and paid for"
+        ),
+        "hedgerow.yaml:9: routes.once.hedge: has no effect while routes.once.max_attempts is 1",
+        "hedgerow.yaml:10: routes.few.hedge.max_hedges: 2 cannot be reached: the route allows 2 attempts in all",
+        (
+            "hedgerow.yaml:11: server.api_keys: is empty while :8080 is open to other machines: "
+            "whoever can connect spends on your keys"
+        ),
+    ]
+
+
+def test_settings_made_in_code_are_checked_too() -> None:
+    target = Target(base_url="https://a.example")
+    with pytest.raises(ValidationError, match=r"routes\.r\.targets\[0\]: there is no target 'b'; the targets are: a"):
+        Settings(targets={"a": target}, routes={"r": Route(targets=("b",))})
+    made = Settings(targets={"a": target, "b": target}, routes={"r": Route(targets=("a",))})
+    assert made.warnings == ["targets.b: is not used by any route"]
+
+
+@given(st.integers(min_value=0, max_value=10**9))
+def test_every_duration_shown_reads_back_exactly(milliseconds: int) -> None:
+    assert parse_duration(show_duration(milliseconds / 1000)) == milliseconds / 1000
+
+
+@given(st.integers(min_value=0, max_value=1 << 40))
+def test_every_size_shown_reads_back_exactly(size: int) -> None:
+    assert parse_size(show_size(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("300ms", 0.3),
+        ("2s", 2.0),
+        ("1m30s", 90.0),
+        ("1h", 3600.0),
+        ("1d2h", 93600.0),
+        ("1.5s", 1.5),
+        ("2", 2.0),
+        (7, 7.0),
+        (0.25, 0.25),
+        ("1m5ms", 60.005),
+        *(
+            (bad, None)
+            for bad in ("", "s", "2 s", "-1s", "1s1m", "2sec", "1e3", True, None, -1, float("inf"), "٣s", [])
+        ),
+    ],
+)
+def test_durations(text: object, seconds: float | None) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64KiB", 65536),
+        ("4MB", 4_000_000),
+        ("1.5kb", 1500),
+        ("2 GiB", 2 << 30),
+        ("10", 10),
+        ("10B", 10),
+        (3, 3),
+        *((bad, None) for bad in ("", "KiB", "0.3", "1.0001KB", "4Mbit", "-1", -1, 1.5, True, None)),
+    ],
+)
+def test_sizes(text: object, size: int | None) -> None:
+    assert parse_size(text) == size
+
+
+def test_the_template_loads_without_a_warning_once_the_key_is_set() -> None:
+    settings = loads(TEMPLATE, {"OPENAI_API_KEY": "sk"})
+    assert settings.warnings == []
+    assert settings.routes == {"*": Route(targets=("openai", "openai"))}
+    assert settings.server == ServerSettings()
+
+
+def test_the_template_with_its_commented_keys_taken_in_loads_too() -> None:
+    text = re.sub(r"^  # ( *\w+:)", r"  \1", TEMPLATE, flags=re.MULTILINE)
+    settings = loads(text, {"OPENAI_API_KEY": "sk", "AZURE_OPENAI_API_KEY": "az", "HEDGEROW_API_KEY": "h"})
+    assert settings.targets["azure"].model == "gpt-5-mini"
+    assert [key.get_secret_value() for key in settings.server.api_keys] == ["h"]
+
+
+def test_references_need_no_quotes_even_within_brackets() -> None:
+    text = "targets: {a: {base_url: ${URL:-http://127.0.0.1/v1}, model: $${x}, headers: {X-A: a${KEY}b$${KEY}}}}\n"
+    target = loads(text + "routes: {r: {targets: [a]}}\n", {"KEY": "k: ${NOT_AGAIN}"}).targets["a"]
+    assert (target.base_url, target.model) == ("http://127.0.0.1/v1", "${x}")
+    assert target.extra_headers() == [(b"x-a", b"ak: ${NOT_AGAIN}b${KEY}")]
+
+
+@pytest.mark.parametrize("text", [TEMPLATE, FULL], ids=["template", "full"])
+def test_the_schema_accepts_good_files(text: str) -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(yaml.safe_load(text), schema)
+
+
+def test_every_key_in_the_schema_has_a_description() -> None:
+    schema = json_schema()
+    silent = [
+        f"{name}.{key}"
+        for name, model in schema["$defs"].items()
+        for key, inner in model["properties"].items()
+        if "description" not in inner and "description" not in schema["$defs"].get(_reference(inner), {})
+    ]
+    assert silent == []
+
+
+def _reference(schema: dict[str, object]) -> str:
+    return json.dumps(schema).rpartition("#/$defs/")[2].partition('"')[0]
+
+
+def test_the_full_file_uses_every_key() -> None:
+    """So that `all_keys` is what the files may hold, and no key goes untested here."""
+    data = yaml.safe_load(FULL)
+
+    def walk(value: object, path: str) -> set[str]:
+        if path in keys or not isinstance(value, dict):
+            return {path}
+        named = path in ("targets", "routes")
+        return {found for key, each in value.items() for found in walk(each, f"{path}.{'<name>' if named else key}")}
+
+    keys = set(all_keys())
+    found = {each for section, value in data.items() for each in walk(value, section)}
+    assert found == keys - {"targets.<name>.tls.ca_file"}
+
+
+def test_the_reference_page_names_every_key() -> None:
+    page = describe()
+    for key in all_keys():
+        section, _, name = key.rpartition(".")
+        part = page.partition(f"## `{section}`\n")[2].partition("\n## ")[0]
+        assert f"| `{name}` |" in part, key
+
+
+def test_the_committed_page_and_schema_are_current() -> None:
+    hint = "run: python -m hedgerow.config docs"
+    assert (DOCS / "configuration.md").read_text("utf-8") == describe(), hint
+    assert json.loads((DOCS / "hedgerow.schema.json").read_text("utf-8")) == json_schema(), hint
+
+
+def test_the_example_on_the_reference_page_loads(tmp_path: Path) -> None:
+    example = describe().partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "key").write_text("k")
+    settings = loads(example.replace("/run/secrets/azure-key", "key"), {"OPENAI_API_KEY": "a"}, folder=tmp_path)
+    assert settings.warnings == []
