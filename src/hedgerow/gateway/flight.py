@@ -241,7 +241,9 @@ class Flight:
         body = self._bodies.get(target.model)
         if body is None:
             body = self._exchange.body
-            if target.model is not None and target.model != self.facts.model:
+            # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
+            ours = self.protocol.hedgeable or self.facts.model == self._route.name
+            if ours and target.model is not None:
                 body = self.protocol.rewrite(body, self.facts, target.model)
             self._bodies[target.model] = body
         return body
