@@ -51,7 +51,7 @@ class World:
         return [Books(name, accounts.stats, list(accounts.log)) for name, accounts in self.accounts.items()]
 
     def findings(self) -> list[str]:
-        return inconsistencies("phase", KEYS, self.answers, self.books)
+        return inconsistencies("phase", KEYS, self.answers, self.books, delay=0.9)
 
 
 def test_a_consistent_world_has_no_findings() -> None:
@@ -97,10 +97,26 @@ def test_a_loser_that_was_not_cancelled_is_found() -> None:
 def test_an_attempt_that_the_gateway_did_not_report_is_found() -> None:
     world = World()
     world.answers[1] = msgspec.structs.replace(world.answers[1], attempts=1, hedged=False)
-    assert world.findings() == [
-        "phase: the labs saw 3 attempts, the gateway reported 2",
-        "phase: 3 attempts are not 2 requests and 0 hedges",
-    ]
+    assert world.findings() == ["phase: 1 x has attempts miscounted: 1 (gateway 1, labs 2)"]
+
+
+def test_an_attempt_that_is_neither_the_first_nor_a_hedge_is_found() -> None:
+    world = World()
+    world.answers[1] = msgspec.structs.replace(world.answers[1], hedged=False)
+    assert world.findings() == ["phase: 3 attempts are not 2 requests and 0 hedges"]
+
+
+def test_a_hedge_cancelled_before_it_was_connected_is_no_fault() -> None:
+    world = World()
+    world.answers[0] = msgspec.structs.replace(world.answers[0], attempts=2, hedged=True)
+    assert world.findings() == []
+
+
+def test_a_hedge_that_no_lab_saw_for_long_is_found() -> None:
+    world = World()
+    late = msgspec.structs.replace(world.answers[0], attempts=2, hedged=True, first_token_at=2.5)
+    world.answers[0] = late
+    assert world.findings() == ["phase: 1 x has attempts miscounted: 0 (gateway 2, labs 1)"]
 
 
 def test_a_request_left_open_at_a_lab_is_found() -> None:
@@ -118,5 +134,5 @@ def test_other_draws_in_the_second_phase_void_the_comparison() -> None:
 
 def test_only_a_few_of_many_faults_are_named() -> None:
     keys = [str(number) for number in range(10)]
-    findings = inconsistencies("phase", keys, [], [])
+    findings = inconsistencies("phase", keys, [], [], delay=None)
     assert findings == ["phase: 10 x was not answered exactly once: 0, 1, 2 and 7 more"]

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
-from statistics import NormalDist
+from collections.abc import Callable
 
 import msgspec
 
 from hedgerow.demo.children import while_alive
 from hedgerow.demo.client import Client
-from hedgerow.demo.formula import Law, percentile
+from hedgerow.demo.formula import Law
 from hedgerow.demo.load import Load, arrivals, drive
 from hedgerow.demo.options import DemoOptions
 from hedgerow.demo.result import Check, Formula, Result, Spread, spread
-from hedgerow.demo.stage import HEDGED, LABS, PLAIN, Stage, stage
+from hedgerow.demo.source import Source, source
+from hedgerow.demo.stage import HEDGED, PLAIN, Stage, stage
 from hedgerow.demo.verify import CANCELLED, Books, cancel_latency, inconsistencies, losses, other_draws
 from hedgerow.demo.view import View
-from hedgerow.lab.presets import preset
-from hedgerow.lab.recorded import read_times
-
-_P95 = NormalDist().inv_cdf(0.95 - 1e-9)
+from hedgerow.lab.accounts import Ending
 
 
 class Phase(msgspec.Struct, frozen=True):
@@ -37,47 +34,42 @@ def run(options: DemoOptions, view: View, on_result: Callable[[Result, str], Non
 
     With `options.stay` the processes then run until SIGINT or SIGTERM. Raises `ConfigError`, `ChildFailed`.
     """
-    samples = None
-    if options.latencies is not None:
-        samples = read_times(options.latencies, options.column, options.where)
+    times = source(options)
     try:
-        return asyncio.run(_run(options, samples, view, on_result))
+        return asyncio.run(_run(options, times, view, on_result))
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
 
 
-async def _run(
-    options: DemoOptions, samples: list[float] | None, view: View, on_result: Callable[[Result, str], None]
-) -> int:
+async def _run(options: DemoOptions, times: Source, view: View, on_result: Callable[[Result, str], None]) -> int:
     loop = asyncio.get_running_loop()
     if (this := asyncio.current_task()) is not None:
         loop.add_signal_handler(signal.SIGTERM, this.cancel)
     began = loop.time()
-    delay = _delay(options, samples)
     view.say("starting two simulated providers and the gateway ...")
-    async with stage(options, delay=delay) as scene:
+    async with stage(options, delay=times.delay) as scene:
         with view:
-            without, hedged = await while_alive(scene.children, _phases(options, scene, view))
-        law = None if samples is None else _formula(samples, delay, options, without=without, hedged=hedged)
-        result = _result(options, delay, without, hedged, formula=law, seconds=loop.time() - began)
+            without, hedged = await while_alive(scene.children, _phases(options, times.delay, scene, view))
+        result = _result(options, times, without, hedged, seconds=loop.time() - began)
         on_result(result, scene.gateway.url)
         if options.stay:
             await while_alive(scene.children, _until_told_to_stop(loop))
     return 0 if result.ok else 1
 
 
-async def _phases(options: DemoOptions, scene: Stage, view: View) -> tuple[Phase, Phase]:
+async def _phases(options: DemoOptions, delay: float, scene: Stage, view: View) -> tuple[Phase, Phase]:
     times = arrivals(options.requests, rate=options.rate, seed=options.seed)
+    keys = [str(number) for number in range(options.requests)]
+    real_delay = delay / options.speed
     async with Client() as client:
         phases = []
-        for route, name in ((PLAIN, "without hedging"), (HEDGED, "with hedging")):
+        for route, name, hedge in ((PLAIN, "without hedging", None), (HEDGED, "with hedging", real_delay)):
             meter = view.phase(name, options.requests)
             for lab in scene.labs.values():
                 await client.reset(lab.url)
             load = await drive(times, client.sender(scene.gateway.url, route), meter.answered)
-            books = [await client.books(name, lab.url) for name, lab in scene.labs.items()]
-            keys = [str(number) for number in range(options.requests)]
-            phases.append(Phase(load, books, inconsistencies(name, keys, load.answers, books)))
+            books = [await client.books(target, lab.url) for target, lab in scene.labs.items()]
+            phases.append(Phase(load, books, inconsistencies(name, keys, load.answers, books, delay=hedge)))
     return phases[0], phases[1]
 
 
@@ -88,60 +80,48 @@ async def _until_told_to_stop(loop: asyncio.AbstractEventLoop) -> None:
     await told.wait()
 
 
-def _delay(options: DemoOptions, samples: Sequence[float] | None) -> float:
-    """The hedge delay in simulated seconds: as asked, or the p95 of the times that are replayed."""
-    if options.delay is not None:
-        return options.delay
-    p95 = percentile(sorted(samples), 0.95) if samples else preset(options.preset).shape.at(_P95)
-    return round(p95, 3)
-
-
-def _formula(samples: Sequence[float], delay: float, options: DemoOptions, *, without: Phase, hedged: Phase) -> Formula:
-    alone, both = Law(samples, delay=None), Law(samples, delay=delay)
-
-    def check(law: Law, measured: Spread) -> Check:
-        low, high = law.quantile_interval(0.99, options.requests)
-        inside = low <= measured.p99 <= high
-        return Check(measured=measured.p99, formula=law.quantile(0.99), low=low, high=high, inside=inside)
-
-    return Formula(
-        samples=len(samples),
-        hedged_fraction=both.hedged_fraction(),
-        without=check(alone, spread(without.load.answers, speed=options.speed)),
-        hedged=check(both, spread(hedged.load.answers, speed=options.speed)),
-    )
-
-
-def _result(
-    options: DemoOptions, delay: float, without: Phase, hedged: Phase, *, formula: Formula | None, seconds: float
-) -> Result:
+def _result(options: DemoOptions, times: Source, without: Phase, hedged: Phase, *, seconds: float) -> Result:
     answers, records = hedged.load.answers, [record for one in hedged.books for record in one.log]
-    hedges = sum(answer.attempts - 1 for answer in answers if answer.hedged)
-    wasted = sum(record.tokens for record in records if record.ending in CANCELLED)
+    lost = [record for record in records if record.ending in CANCELLED]
+    delivered = [record for record in records if record.ending is Ending.COMPLETED]
+    bill = sum(record.billed_nano_usd for record in delivered)
+    hedges = sum(answer.hedged for answer in answers)
+    before, after = (spread(phase.load.answers, speed=options.speed) for phase in (without, hedged))
     return Result(
-        source=_source(options, formula),
+        source=times.about,
         requests=options.requests,
         rate=options.rate,
         seed=options.seed,
         speed=options.speed,
-        delay=delay,
-        without=spread(without.load.answers, speed=options.speed),
-        hedged=spread(answers, speed=options.speed),
+        delay=times.delay,
+        without=before,
+        hedged=after,
         hedges=hedges,
         extra_fraction=hedges / options.requests,
-        tokens_delivered=sum(record.tokens for record in records) - wasted,
-        tokens_wasted=wasted,
+        tokens_delivered=sum(record.tokens for record in delivered),
+        tokens_wasted=sum(record.tokens for record in lost),
+        prompt_tokens_wasted=sum(record.input_tokens for record in lost),
+        wasted_cost_fraction=sum(record.billed_nano_usd for record in lost) / bill if bill else 0.0,
         cancel=cancel_latency(losses(answers, hedged.books)),
         held_back=without.load.held_back + hedged.load.held_back,
         real_seconds=seconds,
         reproduce=options.reproduce,
-        formula=formula,
+        formula=_formula(times, options.requests, before, after),
         problems=without.problems + hedged.problems + other_draws(without.books, hedged.books),
     )
 
 
-def _source(options: DemoOptions, formula: Formula | None) -> str:
-    if options.latencies is None or formula is None:
-        return f"preset {options.preset} at {LABS[0]} and {LABS[1]}, {preset(options.preset).about}"
-    rows = f" where {' and '.join(options.where)}" if options.where else ""
-    return f"{formula.samples} recorded times from {options.latencies.name}, column {options.column}{rows}"
+def _formula(times: Source, requests: int, before: Spread, after: Spread) -> Formula:
+    hedging = Law(times.samples, delay=times.delay)
+    return Formula(
+        samples=len(times.samples),
+        hedged_fraction=hedging.hedged_fraction(),
+        without=_check(Law(times.samples, delay=None), requests, before.p99),
+        hedged=_check(hedging, requests, after.p99),
+    )
+
+
+def _check(law: Law, requests: int, measured: float) -> Check:
+    low, high = law.quantile_interval(0.99, requests)
+    inside = low <= measured <= high
+    return Check(measured=measured, formula=law.quantile(0.99), low=low, high=high, inside=inside)
