@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -41,6 +41,7 @@ class Answer:
 
 
 Script = Answer | UpstreamError
+Scripts = Mapping[str, Script | Sequence[Script]]
 
 
 REFUSED = ConnectFailed("127.0.0.1:1: connection refused")
@@ -221,7 +222,7 @@ class World:
 
 
 def play(
-    scripts: dict[str, Script | Sequence[Script]],
+    scripts: Scripts,
     story: Callable[[World], Coroutine[Any, Any, None]],
     *,
     policy: Policy | None = None,

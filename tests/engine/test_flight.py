@@ -22,7 +22,7 @@ from hedgerow.events import (
 )
 from hedgerow.gateway.core import Limits
 from hedgerow.hedger import Policy
-from tests.engine.scripted import JSON, REFUSED, SSE, Answer, RecordingExchange, World, play
+from tests.engine.scripted import JSON, REFUSED, SSE, Answer, RecordingExchange, Script, Scripts, World, play
 
 
 def chunk(delta: str, finish: str = "null") -> bytes:
@@ -65,7 +65,7 @@ def error(status: int, message: str, headers: Headers | None = None, after: floa
 
 
 def one(
-    scripts: dict[str, object], *, policy: Policy | None = None, limits: Limits | None = None, **request: object
+    scripts: Scripts, *, policy: Policy | None = None, limits: Limits | None = None, **request: object
 ) -> tuple[World, RecordingExchange]:
     """Play one request."""
     seen: list[RecordingExchange] = []
@@ -73,7 +73,7 @@ def one(
     async def story(world: World) -> None:
         seen.append(world.request(**request))  # type: ignore[arg-type]  # the request's own keywords
 
-    world = play(scripts, story, policy=policy, limits=limits)  # type: ignore[arg-type]  # scripts of any kind
+    world = play(scripts, story, policy=policy, limits=limits)
     return world, seen[0]
 
 
@@ -252,7 +252,7 @@ class TestFailuresBeforeCommit:
                 await asyncio.sleep(pause)
                 clients.append(world.request())
 
-        scripts = {"a": [error(429, "slow", [(b"retry-after", b"7")]), stream("P")], "b": stream("B")}
+        scripts: Scripts = {"a": [error(429, "slow", [(b"retry-after", b"7")]), stream("P")], "b": stream("B")}
         world = play(scripts, story)
         assert [at for at, _, _ in world.pools["a"].requests] == [0.0, 10.0]
         assert [at for at, _, _ in world.pools["b"].requests] == [0.1, 5.0]
@@ -419,7 +419,14 @@ def test_ten_thousand_mixed_requests_leave_nothing_behind() -> None:
     import random
 
     chance = random.Random(7)
-    kinds = [stream("P"), STALLED, error(500, "x"), Answer([(0.0, token("c"))]), REFUSED, stream("S", first_after=4.0)]
+    kinds: list[Script] = [
+        stream("P"),
+        STALLED,
+        error(500, "x"),
+        Answer([(0.0, token("c"))]),
+        REFUSED,
+        stream("S", first_after=4.0),
+    ]
 
     async def story(world: World) -> None:
         async def client() -> None:

@@ -51,7 +51,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     listen = settings.server.listen
-    await server.start(listen.host, listen.port, reuse_port=settings.server.reuse_port)
+    await server.start(listen.host or "", listen.port, reuse_port=settings.server.reuse_port)
     on_ready(_url(settings.server, server.port))
     await stop.wait()
     gateway.draining = True
@@ -74,7 +74,7 @@ def _limits(server: ServerSettings) -> Limits:
 
 
 def _url(server: ServerSettings, port: int) -> str:
-    host = server.listen.host
+    host = server.listen.host or "0.0.0.0"
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if server.tls else 'http'}://{shown}:{port}"
 
