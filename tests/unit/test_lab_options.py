@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from hedgerow.lab.options import Behaviour, LabOptions
         ({"rho": 1.5}, "rho: must be between 0 and 1, got 1.5"),
         ({"port": 70000}, "port: must be between 0 and 65535, got 70000"),
         ({"name": "a b"}, "name: letters, digits, - and _ only, got 'a b'"),
-        ({"tokens": -1}, "tokens: must not be negative, got -1"),
-        ({"gap_ms": -0.5}, "gap_ms: must not be negative, got -0.5"),
+        ({"tokens": -1}, "tokens: must be a number from 0 up, got -1"),
+        ({"gap_ms": -0.5}, "gap_ms: must be a number from 0 up, got -0.5"),
         ({"p50_ms": 1.0}, "p50_ms, p95_ms: give both"),
         ({"p99_ms": 1.0}, "p50_ms, p95_ms: give both"),
         ({"p50_ms": 1.0, "p95_ms": 2.0, "latencies": Path("x")}, "latencies, p50_ms: one or the other"),
+        ({"speed": math.nan}, "speed: must be above 0, got nan"),
+        ({"jitter": math.inf}, "jitter: must be a number from 0 up, got inf"),
+        ({"order": "random"}, "order: must be sampled or sequence, got 'random'"),
         ({"order": "sequence"}, "order: 'sequence' needs `latencies`"),
     ],
 )

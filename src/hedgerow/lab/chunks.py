@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -85,11 +86,17 @@ class Chunks:
 
     def whole(self, *, reason: str, input_tokens: int, tokens: int) -> bytes:
         """The body of an answer that is not streamed."""
-        content = "".join(map(self.word, range(tokens)))
+        content = self._first + _rest(tokens) if tokens else ""
         message = {"role": "assistant", "content": content, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         answer = {"id": self._id, "object": "chat.completion", "created": CREATED, "model": self._model}
         return _encode({**answer, "choices": [choice], "usage": _usage(input_tokens, tokens)})
+
+
+@lru_cache(maxsize=64)
+def _rest(tokens: int) -> str:
+    """The words after the first of an answer of so many tokens."""
+    return "".join(_WORDS[i % len(_WORDS)] for i in range(tokens - 1))
 
 
 def _usage(input_tokens: int, tokens: int) -> dict[str, int]:

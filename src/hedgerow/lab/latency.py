@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate
 from statistics import NormalDist
 from typing import Protocol
 
@@ -71,7 +72,8 @@ class HeavyTail:
     tail: float = DEFAULT_TAIL
 
     def __post_init__(self) -> None:
-        if not 0 < self.p50 <= self.p95 or (self.p99 is not None and self.p99 <= self.p95) or self.tail <= 0:
+        top = math.inf if self.p99 is None else self.p99
+        if not (0 < self.p50 <= self.p95 < top and 0 < self.tail < math.inf) or self.p99 == math.inf:
             p99 = "" if self.p99 is None else f", p99 {self.p99 * 1000:g} ms"
             given = f"p50 {self.p50 * 1000:g} ms, p95 {self.p95 * 1000:g} ms{p99}, tail {self.tail:g}"
             raise ConfigError([f"latency: need 0 < p50 <= p95 < p99 and a tail above 0; got {given}"])
@@ -123,26 +125,27 @@ class Resampled:
 class Pace:
     """How uneven the times between tokens are: factors of the median gap, lognormal with log-sd `jitter`.
 
-    The gaps of an answer walk in its own order through 256 equally likely values: as cheap as a table, and any 256
-    gaps in a row take the same time in all.
+    An answer's gaps walk, from a place of its own, round a shuffled ring of 256 equally likely factors: as cheap as a
+    table, and any 256 gaps in a row take the same time in all.
     """
 
-    __slots__ = ("_factors", "_total")
+    __slots__ = ("_factors", "_until")
     _SIZE = 256
 
     def __init__(self, jitter: float) -> None:
-        scores = (_NORMAL.inv_cdf((i + 0.5) / self._SIZE) for i in range(self._SIZE))
-        self._factors = [math.exp(jitter * score) for score in scores]
-        self._total = sum(self._factors)
+        ring = sorted(range(self._SIZE), key=lambda i: bits("pace", i))
+        self._factors = [math.exp(jitter * _NORMAL.inv_cdf((i + 0.5) / self._SIZE)) for i in ring]
+        self._until = [0.0, *accumulate(self._factors)]
 
     def gap(self, walk: int, token: int) -> float:
-        """The gap before token `token` (from 1), in median gaps; `walk` is 64 bits that choose the answer's order."""
-        return self._factors[((walk >> 8) + ((walk & 127) * 2 + 1) * token) & 255]
+        """The gap before token `token` (from 1), in median gaps; `walk` says where on the ring the answer starts."""
+        return self._factors[(walk + token) % self._SIZE]
 
     def total(self, walk: int, tokens: int) -> float:
         """From the first of `tokens` tokens to the last, in median gaps."""
-        rounds, rest = divmod(max(0, tokens - 1), self._SIZE)
-        return rounds * self._total + sum(self.gap(walk, token) for token in range(1, rest + 1))
+        start = (walk + 1) % self._SIZE
+        rounds, rest = divmod(start + max(0, tokens - 1), self._SIZE)
+        return rounds * self._until[-1] + self._until[rest] - self._until[start]
 
 
 EVEN = Pace(0.0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hedgerow.errors import ConfigError
 from hedgerow.lab.accounts import Prices
@@ -39,8 +39,8 @@ class LabOptions:
     column: str = "ttft_ms"
     where: tuple[str, ...] = ()
     """Rows of the file to use, as "column=value"; all must hold."""
-    order: Literal["sampled", "sequence"] = "sampled"
-    """Recorded times are drawn at random by key, or walked in file order, request by request."""
+    order: str = "sampled"
+    """Recorded times are "sampled" (drawn at random by key) or walked in "sequence" (file order, row by request)."""
     speed: float = 1.0
     """Simulated times are divided by this, scripted ones too, so that recorded tails of 100 s replay in seconds."""
     rho: float = 0.0
@@ -71,8 +71,12 @@ class LabOptions:
     def _problems(self) -> list[str]:
         low = {"prefill_ms": self.prefill_ms, "gap_ms": self.gap_ms, "jitter": self.jitter, "tokens": self.tokens}
         low |= {"input_price": self.input_price, "output_price": self.output_price}
-        problems = [f"{name}: must not be negative, got {value:g}" for name, value in low.items() if (value or 0) < 0]
-        if self.speed <= 0:
+        problems = [
+            f"{name}: must be a number from 0 up, got {value:g}"
+            for name, value in low.items()
+            if value is not None and not 0 <= value < math.inf
+        ]
+        if not 0 < self.speed < math.inf:
             problems.append(f"speed: must be above 0, got {self.speed:g}")
         if not 0 <= self.rho <= 1:
             problems.append(f"rho: must be between 0 and 1, got {self.rho:g}")
@@ -84,6 +88,8 @@ class LabOptions:
             problems.append("p50_ms, p95_ms: give both (p99_ms may be added) or neither")
         if self.latencies is not None and self.p50_ms is not None:
             problems.append("latencies, p50_ms: one or the other")
+        if self.order not in ("sampled", "sequence"):
+            problems.append(f"order: must be sampled or sequence, got {self.order!r}")
         if self.latencies is None and self.order == "sequence":
             problems.append("order: 'sequence' needs `latencies`")
         return problems
