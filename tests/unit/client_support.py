@@ -187,6 +187,8 @@ class Server:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._server.close()
+        for _ in range(3):
+            await asyncio.sleep(0)  # asyncio starts a connection some turns after it has accepted it
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -212,8 +214,10 @@ class Server:
         except Exception as error:
             self.faults.append(error)
         finally:
-            self.open -= 1
             peer.writer.close()
+            with contextlib.suppress(OSError):
+                await peer.writer.wait_closed()
+            self.open -= 1
 
 
 async def until(condition: Callable[[], bool]) -> None:

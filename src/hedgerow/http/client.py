@@ -61,7 +61,8 @@ class Pool:
         self._idle: deque[ClientConnection] = deque()  # oldest first
         self._waiting: deque[ClientCall] = deque()
         self._dials: dict[asyncio.Task[None], None] = {}  # in order of their start
-        self._sockets: set[ClientConnection] = set()  # everything not closed yet
+        self._tasks: set[asyncio.Task[None]] = set()  # the dials and those cancelled but not yet over
+        self._sockets: set[ClientConnection] = set()  # whatever a dial has yielded and is not closed yet
         self._open = 0
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._queue_timer: asyncio.TimerHandle | None = None
@@ -147,9 +148,6 @@ class Pool:
                 self._idle.remove(connection)
             self._top_up()
 
-    def opened(self, connection: ClientConnection) -> None:
-        self._sockets.add(connection)
-
     def closed(self, connection: ClientConnection) -> None:
         self._sockets.discard(connection)
         if self._all_closed is not None and not self._sockets:
@@ -164,7 +162,8 @@ class Pool:
         with suppress(ValueError):  # not there when its error is about to be told
             self._waiting.remove(call)
         if not self.settings.redial and len(self._dials) > len(self._waiting):
-            next(reversed(self._dials)).cancel()
+            task, _ = self._dials.popitem()
+            task.cancel()
 
     def cancelled(self, connection: ClientConnection) -> None:
         self.lost(connection)
@@ -189,12 +188,14 @@ class Pool:
         if self._all_closed is None:
             task = self._loop.create_task(self._connect(), name=f"connect {self.name}")
             self._dials[task] = None
+            self._tasks.add(task)
             task.add_done_callback(self._dialled)
 
     async def _connect(self) -> None:
         connection = await self._connector.connect(lambda: ClientConnection(self))
         if connection.transport.is_closing():
             raise ConnectFailed(f"cannot connect to {self.name}: it closed the connection at once")
+        self._sockets.add(connection)
         connection.counted = True
         self._open += 1
         # Until the done callback runs, next in line, this is counted twice: as a dial and as open. That errs on the
@@ -205,7 +206,8 @@ class Pool:
             self._rest(connection)
 
     def _dialled(self, task: asyncio.Task[None]) -> None:
-        del self._dials[task]
+        self._dials.pop(task, None)
+        self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             if not isinstance(error, UpstreamError):
@@ -276,12 +278,11 @@ class Pool:
         error = UpstreamClosed(f"the pool for {self.name} was closed")
         while self._waiting:
             self._waiting.popleft().fail(error)
-        dials = list(self._dials)
-        for task in dials:
+        for task in self._tasks:
             task.cancel()
         self._connector.close()
         for connection in list(self._sockets):
             connection.fail(error)
-        await asyncio.gather(*dials, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._sockets:
             await self._all_closed.wait()

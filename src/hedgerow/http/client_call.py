@@ -22,9 +22,6 @@ class Owner(Protocol):
     def lost(self, connection: ClientConnection) -> None:
         """It will carry no further request. May be told more than once."""
 
-    def opened(self, connection: ClientConnection) -> None:
-        """Its socket is open; `closed` will follow one day."""
-
     def closed(self, connection: ClientConnection) -> None:
         """Its socket is closed."""
 

@@ -85,7 +85,6 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self._owner.opened(self)
 
     # --- one call -----------------------------------------------------------------------------------------------
 
