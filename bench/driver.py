@@ -2,7 +2,9 @@
 
 import json
 import shlex
+import socket
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +73,12 @@ class LoadGenerator:
 
     def __enter__(self) -> Self:
         self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return self
+        while self.process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.upstream_port)) == 0:
+                    return self
+            time.sleep(0.001)
+        raise RuntimeError(f"the load generator does not start: {shlex.join(self.argv)}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
