@@ -87,7 +87,7 @@ async def test_cancel_from_within_a_callback_silences_the_rest_of_the_read() -> 
             pool = server.pool(FRUGAL)
             sink = Quitter(where)
             ask(pool, sink)
-            await until(lambda: len(server.peers) == 1 and server.open == 0)  # noqa: B023 - awaited at once
+            await until(lambda: len(server.peers) == 1 and server.open == 0)
             assert (sink.status, sink.pieces, sink.ends, pool.open) == (200, pieces, 0, 0)
             await pool.close()
 
@@ -258,7 +258,7 @@ async def test_ten_thousand_cancels_leave_nothing_behind() -> None:
         await until(lambda: len(asyncio.all_tasks()) == tasks)
 
 
-# --- back-pressure -------------------------------------------------------------------------------------------------------
+# --- back-pressure ---------------------------------------------------------------------------------------------------
 
 
 async def flood(peer: Peer) -> None:

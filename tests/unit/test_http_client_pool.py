@@ -53,7 +53,7 @@ async def test_the_warmest_connection_is_taken_first() -> None:
         await gate.reached(3)
         for index in (1, 2, 0):
             gate.release(index)
-            await until(lambda: pool.idle == sum(sink.ends for sink in sinks))  # noqa: B023 - awaited at once
+            await until(lambda: pool.idle == sum(sink.ends for sink in sinks))
             await asyncio.sleep(0.001)
         await asyncio.gather(*(sink.whole() for sink in sinks))
         warmest = gate.arrived[0]
@@ -100,7 +100,7 @@ def test_an_expired_connection_is_not_used_even_if_the_sweep_is_late() -> None:
         runner.run(check())
 
 
-# --- the cap and its queue ---------------------------------------------------------------------------------------------
+# --- the cap and its queue -------------------------------------------------------------------------------------------
 
 
 @on_both_loops
@@ -207,7 +207,7 @@ async def test_a_connection_set_free_serves_a_request_that_is_still_dialling() -
         await pool.close()
 
 
-# --- stale connections -------------------------------------------------------------------------------------------------
+# --- stale connections -----------------------------------------------------------------------------------------------
 
 
 def stale(*, after: bytes = b"", reset: bool = False) -> Server:
@@ -308,7 +308,7 @@ async def test_the_second_try_does_not_take_another_old_connection() -> None:
         await pool.close()
 
 
-# --- the end -----------------------------------------------------------------------------------------------------------
+# --- the end ---------------------------------------------------------------------------------------------------------
 
 
 @on_both_loops

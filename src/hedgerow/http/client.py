@@ -43,7 +43,7 @@ logger = logging.getLogger("hedgerow.http")
 class Pool:
     """Connections to `origin`. Belongs to one event loop; `close` it before the loop ends.
 
-    Raises `ConfigError` if `settings.proxy` is not usable.
+    Raises `ConfigError` if `settings.proxy` or `settings.ca_file` is not usable.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Pool:
             self._absolute = b"http://" + origin.host_header
         self._proxy_authorization = proxy.authorization if proxy else None
 
-    # --- requests -----------------------------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------------------------------
 
     def send(self, sink: Sink, head: bytes, body: bytes, *, method: bytes = b"POST", resend: bool = True) -> Call:
         """Send one request: `head` complete and ending in an empty line (`head.request_head`), then `body`.
@@ -129,7 +129,7 @@ class Pool:
         for call in expired:
             call.fail(self._exhausted(f"and none came free within {timeout:g} s"))
 
-    # --- what connections and calls report (client_connection.Owner) -----------------------------------------------
+    # --- what connections and calls report (client_connection.Owner) -------------------------------------------------
 
     def free(self, connection: ClientConnection) -> None:
         for call in self._waiting:
@@ -170,7 +170,7 @@ class Pool:
         if self.settings.redial and self._open + len(self._dials) < self.settings.max_connections:
             self._dial()
 
-    # --- dialling ---------------------------------------------------------------------------------------------------
+    # --- dialling ----------------------------------------------------------------------------------------------------
 
     def _top_up(self) -> None:
         """A dial for every waiter, within the cap; the others get a time limit."""
@@ -219,7 +219,7 @@ class Pool:
                 logger.debug("a spare connection could not be opened: %s", error)
         self._top_up()
 
-    # --- idle connections -------------------------------------------------------------------------------------------
+    # --- idle connections --------------------------------------------------------------------------------------------
 
     def _rest(self, connection: ClientConnection) -> None:
         if self._all_closed is not None:
@@ -241,7 +241,7 @@ class Pool:
             expiry = self._idle[0].idle_since + self.settings.idle_timeout
             self._sweep_timer = self._loop.call_at(expiry, self._sweep)
 
-    # --- counters and the end ---------------------------------------------------------------------------------------
+    # --- counters and the end ----------------------------------------------------------------------------------------
 
     @property
     def open(self) -> int:

@@ -86,7 +86,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
 
-    # --- one call -----------------------------------------------------------------------------------------------
+    # --- one call ----------------------------------------------------------------------------------------------------
 
     def start(self, call: ClientCall) -> None:
         """Send `call` on this idle connection. Calls nothing of the sink."""
@@ -159,7 +159,7 @@ class ClientConnection(asyncio.Protocol):
         logger.error("a receiver failed while an answer came in", exc_info=error)
         self.fail(UpstreamError(f"the receiver of the answer failed: {type(error).__name__}"))
 
-    # --- transport callbacks ------------------------------------------------------------------------------------
+    # --- transport callbacks -----------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         if self.call is None:
@@ -204,7 +204,7 @@ class ClientConnection(asyncio.Protocol):
             reason = f" ({error})" if error is not None and str(error) else ""
             self.fail(UpstreamClosed(f"{self._owner.name} closed the connection {where}{reason}"))
 
-    # --- llhttp callbacks ---------------------------------------------------------------------------------------
+    # --- llhttp callbacks --------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         if self._complete:

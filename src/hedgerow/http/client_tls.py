@@ -14,6 +14,8 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
+from hedgerow.errors import ConfigError
+
 _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 _SHUTDOWN_TIMEOUT = 2.0  # seconds to wait for the peer's close_notify before the socket is closed anyway
 
@@ -24,10 +26,15 @@ HAVE_AIOFASTNET = importlib.util.find_spec("aiofastnet") is not None
 def tls_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
     """A client context, shared by all pools with the same trust (a loaded CA bundle is about a megabyte).
 
-    Trust is `ca_file` if given, else certifi's bundle if installed, else the system's. Raises `OSError` (no such file)
-    or `ssl.SSLError` (not a PEM file).
+    Trust is `ca_file` if given, else certifi's bundle if installed, else the system's. Raises `ConfigError` when the
+    file cannot be read or is no PEM file.
     """
-    context = ssl.create_default_context(cafile=ca_file or _certifi())
+    try:
+        context = ssl.create_default_context(cafile=ca_file or _certifi())
+    except ssl.SSLError as error:
+        raise ConfigError([f"tls.ca_file: {ca_file} holds no certificate in PEM format"]) from error
+    except OSError as error:
+        raise ConfigError([f"tls.ca_file: {ca_file} cannot be read: {error.strerror}"]) from error
     context.set_alpn_protocols(["http/1.1"])
     if not verify:
         context.check_hostname = False

@@ -26,13 +26,18 @@ class _Progress:
 
 
 class Connector:
-    """Opens connections to one origin, directly or through a proxy. Raises `ConfigError` for an unusable proxy URL."""
+    """Opens connections to one origin, directly or through a proxy.
+
+    The CA bundle is read here, once per process, not while a request waits. Raises `ConfigError` for an unusable proxy
+    URL or CA file.
+    """
 
     def __init__(self, origin: Origin, settings: PoolSettings, *, loop: asyncio.AbstractEventLoop) -> None:
         self._origin = origin
         self._settings = settings
         self._loop = loop
         self.proxy = Proxy.of(settings.proxy) if settings.proxy else None
+        self._context = tls_context(settings.ca_file, settings.verify) if origin.scheme == "https" else None
         via = self.proxy or origin
         self._resolver = Resolver(via.host, via.port, ttl=settings.dns_ttl, loop=loop)
 
@@ -56,12 +61,7 @@ class Connector:
             ) from error
 
     async def _connect(self, make: Callable[[], _P], progress: _Progress) -> _P:
-        origin = self._origin
-        context = None
-        if origin.scheme == "https":
-            progress.phase = "TLS"
-            context = tls_context(self._settings.ca_file, self._settings.verify)
-        progress.phase = "DNS"
+        origin, context = self._origin, self._context
         addresses = await self._resolver.addresses()
         progress.phase = "TCP"
         sock = await connect_first(addresses, loop=self._loop)
@@ -79,7 +79,9 @@ class Connector:
 
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate is not trusted: {error.verify_message}"
+        message = error.verify_message.rstrip(".")
+        hint = "; name a private CA's file in tls.ca_file" if "issuer" in message or "self" in message else ""
+        return f"the certificate is not trusted: {message}{hint}"
     if isinstance(error, ssl.SSLError):
         return f"the handshake failed: {(error.reason or str(error)).replace('_', ' ').lower()}"
-    return error.strerror or str(error) or type(error).__name__
+    return str(error.strerror or error) or type(error).__name__

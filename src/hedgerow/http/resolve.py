@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import itertools
+import os
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -146,7 +147,8 @@ async def _connect(address: Address, loop: asyncio.AbstractEventLoop) -> socket.
         await loop.sock_connect(sock, address.sockaddr)
     except OSError as error:
         sock.close()
-        raise OSError(f"{error.strerror or error} ({address.sockaddr[0]})") from error
+        reason = os.strerror(error.errno) if error.errno else str(error)  # asyncio's own text repeats the address
+        raise OSError(f"{reason} ({address.sockaddr[0]})") from error
     except BaseException:
         sock.close()
         raise
