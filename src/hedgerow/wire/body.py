@@ -53,7 +53,7 @@ def _spans(body: bytes) -> Iterator[tuple[int, int]]:
     """Where the values of the top-level `model` keys are."""
     # Every letter of "model" is \u006x when escaped, so without that the key is spelled out.
     if body.count(b'"model"') == 1 and b"\\u006" not in body:
-        member = _MEMBER.search(body)
+        member = _MEMBER.match(body, body.find(b'"model"'))
         if member is not None:
             yield member.span(1)
             return

@@ -8,7 +8,7 @@ from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import ACCEPTED, Ending, Verdict
 from hedgerow.wire.chat_answer import Answer, Choice, read_answer, read_usage
 from hedgerow.wire.failures import classify_frame
-from hedgerow.wire.scan import StreamScanner
+from hedgerow.wire.scan import StreamScanner, is_compressed
 
 _DONE = b"[DONE]"
 
@@ -27,12 +27,10 @@ class ChatStream(StreamScanner):
         """A chunk decides when it holds output, a content filter's verdict or an error."""
         if payload.startswith(_DONE):
             return self.empty(self.held())
-        if not payload.strip():
-            return None
         try:
             chunk = read_answer(payload)
         except ValueError:
-            return self.broken("an event whose data is not JSON")
+            return self.broken("an event whose data is not JSON") if payload.strip() else None
         if chunk is None:
             return None
         if _failed(chunk):
@@ -120,11 +118,15 @@ def _speaks(choice: Choice) -> bool:
 
 
 def _failed(answer: Answer) -> bool:
-    return bool(answer.error) or any(choice.finish_reason == "error" for choice in answer.choices or ())
+    if answer.error:
+        return True
+    for choice in answer.choices or ():  # noqa: SIM110  # a generator would double the cost of every chunk
+        if choice.finish_reason == "error":
+            return True
+    return False
 
 
 def _not_json(start: bytes, headers: Headers) -> str:
-    encoding = next((value for name, value in headers if name == b"content-encoding"), b"identity")
-    if encoding.lower() not in (b"identity", b""):
+    if is_compressed(headers):
         return "a compressed body although identity was asked for"
     return {b"<": "an HTML page instead of JSON", b"": "the answer has no body"}.get(start, "the body is not JSON")

@@ -152,6 +152,8 @@ class StreamScanner:
     def _sniff(self, data: bytes) -> Verdict | None:
         """The first byte tells a stream from a JSON document and an HTML page more surely than a content type."""
         self._body = data.lstrip(_BLANK)[:1]
+        if is_compressed(self._headers):
+            return self.broken("a compressed stream although identity was asked for")
         if self._body == b"<":
             return self.broken("an HTML page instead of a stream")
         return None
@@ -180,3 +182,8 @@ class StreamScanner:
             if self.USAGE in payload and (usage := self.usage_in(payload)) is not None:
                 return usage
         return None
+
+
+def is_compressed(headers: Headers) -> bool:
+    """Whether the body is in an encoding that we did not ask for and do not read."""
+    return any(name == b"content-encoding" and value.lower() not in (b"identity", b"") for name, value in headers)
