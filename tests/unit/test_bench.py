@@ -3,6 +3,7 @@
 import shutil
 import socket
 import socketserver
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 from bench.driver import LoadGenerator, Result, Run, build
 from bench.goals import GOALS, verdicts
+from bench.install import CannotInstall, run
+from bench.peer import Installed, Launch, Peer, Setup
 from bench.peers import ALL
 from bench.plan import JSON_64, Plan
-from bench.process import free_port
+from bench.process import Wrong, free_port, started
 from bench.record import Candidate, Figure, figure, ratio
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the load generator needs a C compiler")
@@ -58,14 +61,14 @@ def test_the_mock_upstream_answers_json_rightly(load: LoadGenerator) -> None:
 
 @pytest.mark.parametrize("window", [0, 1, 2])
 def test_the_mock_upstream_streams_rightly(load: LoadGenerator, window: int) -> None:
-    run = Run("stream", "sse", 2, duration=0.1, warm=0.05, chunks=3, window=window)
-    result = load.measure(run, port=load.upstream_port, spin=False)
+    plan = Run("stream", "sse", 2, duration=0.1, warm=0.05, chunks=3, window=window)
+    result = load.measure(plan, port=load.upstream_port, spin=False)
     assert (float(result["chunks"]) > 0, result["errors"]) == (True, 0)
 
 
 def test_paced_streams_stay_open(load: LoadGenerator) -> None:
-    run = Run("paced", "sse", 5, duration=0.1, warm=0.05, chunks=1000, interval=0.01)
-    assert load.measure(run, port=load.upstream_port, spin=False)["open_streams"] == 5
+    plan = Run("paced", "sse", 5, duration=0.1, warm=0.05, chunks=1000, interval=0.01)
+    assert load.measure(plan, port=load.upstream_port, spin=False)["open_streams"] == 5
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,47 @@ def test_a_refused_connection_is_counted(load: LoadGenerator) -> None:
         bound.bind(("127.0.0.1", 0))  # and does not listen
         result = load.measure(_JSON, port=bound.getsockname()[1], spin=False)
     assert float(result["connect_failed"]) > 0
+
+
+def _start(script: str, tmp_path: Path) -> str:
+    """Why a candidate that is this Python script does not take part."""
+
+    def launch(installed: Installed, setup: Setup) -> Launch:
+        return Launch(argv=(sys.executable, "-c", script, str(setup.port)))
+
+    installed = Installed(version="1", program=Path(sys.executable))
+    peer = Peer(name="script", about="", install=lambda: installed, launch=launch)
+    setup = Setup(port=free_port(), upstream=1, work=tmp_path / "work")
+    with pytest.raises(Wrong) as caught, started(peer, installed, setup, core=0):
+        pytest.fail("a wrong candidate was measured")
+    return str(caught.value)
+
+
+def test_a_candidate_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    script = "print('starting', flush=True); raise SystemExit('no such option')"
+    assert _start(script, tmp_path) == "ended with status 1: no such option"
+
+
+def test_a_candidate_that_answers_something_else_is_not_measured(tmp_path: Path) -> None:
+    script = """
+import http.server, json, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.dumps({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+    assert _start(script, tmp_path) == "its JSON answer is not the upstream's"
+
+
+def test_a_failed_install_gives_the_last_line_as_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(CannotInstall, match=r"^sh: no space left$"):
+        run(["sh", "-c", "echo compiling; echo no space left >&2; exit 3"], cwd=tmp_path)
+    with pytest.raises(CannotInstall, match=r"^no-such-program is not on this machine$"):
+        run(["no-such-program"], cwd=tmp_path)
 
 
 def test_figures_are_medians_with_their_spread() -> None:
