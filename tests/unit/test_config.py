@@ -243,6 +243,10 @@ def test_settings_made_in_code_are_checked_too() -> None:
     assert made.warnings == ["targets.b: is not used by any route"]
 
 
+BAD_DURATIONS: list[object] = ["", "s", "2 s", "-1s", "1s1m", "2sec", "1e3", True, None, -1, float("inf"), "٣s", []]
+BAD_SIZES: list[object] = ["", "KiB", "0.3", "1.0001KB", "4Mbit", "-1", -1, 1.5, True, None]
+
+
 @given(st.integers(min_value=0, max_value=10**9))
 def test_every_duration_shown_reads_back_exactly(milliseconds: int) -> None:
     assert parse_duration(show_duration(milliseconds / 1000)) == milliseconds / 1000
@@ -286,7 +290,7 @@ def test_durations(text: object, seconds: float | None) -> None:
         ("10", 10),
         ("10B", 10),
         (3, 3),
-        *((bad, None) for bad in ("", "KiB", "0.3", "1.0001KB", "4Mbit", "-1", -1, 1.5, True, None)),
+        *[(bad, None) for bad in BAD_SIZES],
     ],
 )
 def test_sizes(text: object, size: int | None) -> None:

@@ -152,6 +152,11 @@ TARGETS = [
         base_url("https://a.example:99999/v1"),
         ["3: targets.a.base_url: is not a valid URL: check its host and port"],
     ),
+    (
+        "a URL with an umlaut",
+        base_url("https://a.example/ä/v1"),
+        ["3: targets.a.base_url: holds a blank or a letter beyond ASCII; write such characters as %20 and the like"],
+    ),
     ("no host", base_url("https:///v1"), ["3: targets.a.base_url: is not a valid URL: check its host and port"]),
     (
         "another protocol",
@@ -525,7 +530,7 @@ BEYOND_A_SCHEMA = {
         "a timeout of nought",
     ),
     *("a port too high", "IPv6 without brackets", "a port from the environment", "a key that is not there"),
-    *("an unknown default route", "passthrough with keys of our own", "a circle", "no host"),
+    *("an unknown default route", "passthrough with keys of our own", "a circle", "no host", "a URL with an umlaut"),
     *("a bad proxy with a password",),
 }
 FOR_A_SCHEMA = [case for case in SECTIONS + TARGETS + ROUTES + SERVER if case[0] not in BEYOND_A_SCHEMA]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 from yaml.error import MarkedYAMLError, YAMLError
 
-from hedgerow.config.litellm_target import LeftOut, Notes, target, value
+from hedgerow.config.litellm_target import LITERAL, LeftOut, Notes, target, value
 from hedgerow.config.problem import show_path
 from hedgerow.config.units import parse_duration, show_duration
 from hedgerow.errors import ConfigError
@@ -65,12 +66,14 @@ class _Importer:
 
     def convert(self) -> dict[str, Any]:
         for name, path, params in self._entries():
+            notes: Notes = []
             try:
-                self._check_pattern(name, params)
-                found = target(params, path, self.notes)
+                self._check_name(name, params)
+                found = target(params, path, notes)
             except LeftOut as why:
                 self.notes.append(f"{show_path(path[:-1])}: {name!r} is left out: {why}")
                 continue
+            self.notes += notes
             self._groups.setdefault(name, []).append(self._add(params, found))
             self._time(name, path, params)
         routes = {name: self._route(name, own) for name, own in self._groups.items()}
@@ -85,7 +88,7 @@ class _Importer:
         """Name, path and parameters of each entry; those of lower `order` first, as LiteLLM tries them."""
         credentials = {
             str(each.get("credential_name")): each.get("credential_values")
-            for each in self._source.get("credential_list") or ()
+            for each in _listed(self._source.get("credential_list"))
             if isinstance(each, dict)
         }
         entries = []
@@ -105,7 +108,9 @@ class _Importer:
             entries.append((rank, (str(entry["model_name"]), path, params)))
         return (entry for _, entry in sorted(entries, key=lambda ranked: ranked[0]))
 
-    def _check_pattern(self, name: str, params: Mapping[str, Any]) -> None:
+    def _check_name(self, name: str, params: Mapping[str, Any]) -> None:
+        if not name.strip() or not name.isprintable():
+            raise LeftOut("a route's name must be printable text")
         model = str(params.get("model") or "")
         if "*" not in name and "*" not in model:
             return
@@ -115,7 +120,7 @@ class _Importer:
 
     def _add(self, params: Mapping[str, Any], found: dict[str, Any]) -> str:
         """The name of this target; entries that are the same share one."""
-        base = name = str(params["model"])
+        base = name = str(params["model"]).replace("${", "{")
         number = 1
         while name in self._targets and self._targets[name] != found:
             number += 1
@@ -171,11 +176,11 @@ class _Importer:
         rules: dict[str, Any] = {}
         defaults: list[Any] = []
         for section in ("litellm_settings", "router_settings"):
-            for rule in self._section(section).get("fallbacks") or ():
+            for rule in _listed(self._section(section).get("fallbacks")):
                 if isinstance(rule, dict):
-                    rules |= rule
-            defaults = self._section(section).get("default_fallbacks") or defaults
-        for group in rules.get(name, rules.get("*", defaults)) or ():
+                    rules |= {str(group): to for group, to in rule.items()}
+            defaults = _listed(self._section(section).get("default_fallbacks")) or defaults
+        for group in _listed(rules.get(name, rules.get("*", defaults))):
             if not isinstance(group, str):
                 self.notes.append(f"fallbacks: the fallback of {name!r} with parameters of its own is not carried over")
             elif group != name and group not in self._groups:
@@ -198,16 +203,15 @@ class _Importer:
         server: dict[str, Any] = {}
         general = self._section("general_settings")
         key = general.get("master_key")
-        if key is not None:
+        if isinstance(key, str) and key and not re.search(r"\s", key):
             server["api_keys"] = [value(key)]
-            if not str(key).startswith("os.environ/"):
-                self.notes.append(
-                    "general_settings.master_key: the key stands in the file as it did in the source; better move it "
-                    "to the environment"
-                )
+            if not key.startswith("os.environ/"):
+                self.notes.append(f"general_settings.master_key: {LITERAL}")
+        elif key is not None:
+            self.notes.append("general_settings.master_key: not carried over: not a key")
         model = general.get("completion_model")
-        if model in routes:
-            server["default_route"] = model
+        if isinstance(model, str) and model in routes:
+            server["default_route"] = model.replace("${", "$${")
         elif model is not None:
             self.notes.append(f"general_settings.completion_model: {model!r} is not carried over")
         self.notes.append("server.listen: is 127.0.0.1:8080; LiteLLM listens on 0.0.0.0:4000 unless told otherwise")
@@ -225,6 +229,11 @@ class _Importer:
             for key in content:
                 if key not in _USED[section]:
                     self.notes.append(f"{section}.{key}: not carried over{_REASONS.get(str(key), '')}")
+
+
+def _listed(found: Any) -> list[Any]:
+    """`found` if it is a list, else an empty one."""
+    return found if isinstance(found, list) else []
 
 
 def _patience(found: Mapping[str, float]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from hedgerow.config.providers import PROVIDERS
 
 Notes = list[str]
 
+LITERAL = "the key stands in the file as it did in the source; better move it to the environment"
 _ENV = "os.environ/"
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
@@ -134,7 +135,7 @@ def _key(provider: str, params: Mapping[str, Any], path: tuple[str | int, ...], 
     if not str(raw).startswith(_ENV):
         if str(raw).lower() in ("none", "empty", "", "dummy", "anything"):
             return None
-        notes.append(f"{here}: the key stands in the file as it did in the source; better move it to the environment")
+        notes.append(f"{here}: {LITERAL}")
     return value(raw)
 
 

@@ -97,6 +97,8 @@ def _split(value: object) -> SplitResult:
     url = check_text(value).strip()
     if "://" not in url:
         raise problem("has no scheme; start it with https:// or http://")
+    if not url.isascii() or " " in url:
+        raise problem("holds a blank or a letter beyond ASCII; write such characters as %20 and the like")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -104,7 +106,7 @@ def _split(value: object) -> SplitResult:
         raise problem("is not a valid URL: check its host and port") from None
     if parts.scheme not in ("http", "https"):
         raise problem("must start with https:// or http://")
-    if not parts.hostname or port == 0 or not _is_host(parts.hostname) or " " in url:
+    if not parts.hostname or port == 0 or not _is_host(parts.hostname):
         raise problem("is not a valid URL: check its host and port")
     return parts
 
@@ -116,7 +118,7 @@ def check_base_url(value: object) -> str:
         raise problem("must not hold a user name or password; use api_key or headers")
     if parts.query or parts.fragment:
         raise problem("must not hold a query or fragment; drop everything from the '?' or '#'")
-    path = parts.path.rstrip("/")
+    path = re.sub("/{2,}", "/", parts.path).rstrip("/")
     for ending in ("/chat/completions", "/completions", "/responses", "/embeddings", "/messages", "/models"):
         if path.endswith(ending):
             raise problem(f"ends in {ending}, which hedgerow adds by itself; drop that ending")

@@ -1,0 +1,287 @@
+"""LiteLLM configs as people write them, imported."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.config import Settings, loads
+from hedgerow.config.litellm import convert
+from hedgerow.errors import ConfigError
+
+LISTEN = "server.listen: is 127.0.0.1:8080; LiteLLM listens on 0.0.0.0:4000 unless told otherwise"
+
+
+def imported(text: str) -> tuple[Settings, list[str]]:
+    """The settings that the result means, and the notes but for the one on `listen`, which is always there."""
+    result, notes = convert(text)
+    assert LISTEN in notes
+    environ = {name: f"{name.lower()}-value" for name in re.findall(r"\$\{(\w+)", result)}
+    environ |= {name: "https://from-env.example/" for name in environ if name.endswith("BASE")}
+    return loads(result, environ), [note for note in notes if note != LISTEN]
+
+
+BALANCED = """\
+model_list:
+  - model_name: gpt-4o
+    litellm_params:
+      model: azure/gpt-4o-eu
+      api_base: https://eu.openai.azure.com/
+      api_key: os.environ/AZURE_API_KEY_EU
+      api_version: "2024-02-01"
+      rpm: 6
+  - model_name: gpt-4o
+    litellm_params:
+      model: azure/gpt-4o-ca
+      api_base: os.environ/AZURE_API_BASE
+      api_key: os.environ/AZURE_API_KEY_CA
+      order: 1
+  - model_name: gpt-4o
+    litellm_params: {model: openai/gpt-4o, timeout: 300, stream_timeout: 30}
+  - model_name: claude
+    litellm_params: {model: claude-haiku-4-5, api_key: os.environ/ANTHROPIC_API_KEY}
+    model_info: {mode: chat}
+  - model_name: bedrock-claude
+    litellm_params: {model: bedrock/anthropic.claude-instant-v1, aws_region_name: us-east-1}
+router_settings:
+  routing_strategy: simple-shuffle
+  num_retries: 2
+  timeout: 60
+  fallbacks: [{gpt-4o: [claude]}, {claude: [bedrock-claude]}]
+  model_group_alias: {gpt-4: gpt-4o, hidden: {model: claude, hidden: true}, lost: bedrock-claude}
+litellm_settings:
+  drop_params: true
+  context_window_fallbacks: [{gpt-4o: [claude]}]
+general_settings:
+  master_key: os.environ/LITELLM_MASTER_KEY
+  database_url: os.environ/DATABASE_URL
+"""
+
+
+def test_a_balanced_group_becomes_one_route_in_order_with_its_fallbacks_last() -> None:
+    settings, _ = imported(BALANCED)
+    assert {name: route.targets for name, route in settings.routes.items()} == {
+        "gpt-4o": ("azure/gpt-4o-ca", "azure/gpt-4o-eu", "openai/gpt-4o", "claude-haiku-4-5"),
+        "claude": ("claude-haiku-4-5", "claude-haiku-4-5"),
+        "gpt-4": ("azure/gpt-4o-ca", "azure/gpt-4o-eu", "openai/gpt-4o", "claude-haiku-4-5"),
+        "hidden": ("claude-haiku-4-5", "claude-haiku-4-5"),
+    }
+    found = {name: (each.base_url, each.model, each.secret) for name, each in settings.targets.items()}
+    assert found == {
+        "azure/gpt-4o-ca": ("https://from-env.example/openai/v1", "gpt-4o-ca", "azure_api_key_ca-value"),
+        "azure/gpt-4o-eu": ("https://eu.openai.azure.com/openai/v1", "gpt-4o-eu", "azure_api_key_eu-value"),
+        "openai/gpt-4o": ("https://api.openai.com/v1", "gpt-4o", "openai_api_key-value"),
+        "claude-haiku-4-5": ("https://api.anthropic.com/v1", "claude-haiku-4-5", "anthropic_api_key-value"),
+    }
+    assert (settings.routes["gpt-4o"].timeouts.total, settings.routes["gpt-4o"].timeouts.first_token) == (300.0, 30.0)
+    assert (settings.routes["claude"].timeouts.total, settings.routes["claude"].timeouts.first_token) == (60.0, 20.0)
+    assert [key.get_secret_value() for key in settings.server.api_keys] == ["litellm_master_key-value"]
+
+
+def test_what_a_balanced_group_loses_is_noted_with_its_key() -> None:
+    _, notes = imported(BALANCED)
+    assert notes == [
+        "model_list[0].litellm_params.api_version: not carried over; Azure's v1 endpoint needs none",
+        "model_list[0].litellm_params.rpm: not carried over; hedgerow tries targets in the order listed",
+        "model_list[2].litellm_params.api_key: not given; LiteLLM reads OPENAI_API_KEY, so does this file",
+        (
+            "model_list[3].litellm_params.model: goes to Anthropic's OpenAI-compatible endpoint, which lacks prompt "
+            "caching"
+        ),
+        (
+            "model_list[4]: 'bedrock-claude' is left out: the provider 'bedrock' has no OpenAI-compatible endpoint "
+            "that hedgerow knows"
+        ),
+        "fallbacks: 'claude' falls back to 'bedrock-claude', which is not carried over",
+        "router_settings.model_group_alias.lost: 'bedrock-claude' is not carried over",
+        "router_settings.routing_strategy: not carried over; hedgerow tries targets in the order listed",
+        (
+            "router_settings.num_retries: not carried over; hedgerow goes on to the next target instead of trying the "
+            "same one again"
+        ),
+        "litellm_settings.drop_params: not carried over",
+        (
+            "litellm_settings.context_window_fallbacks: not carried over; a request that is too long is answered as "
+            "the provider answers it"
+        ),
+        "general_settings.database_url: not carried over",
+    ]
+
+
+LOCAL = """\
+model_list:
+  - model_name: vllm
+    litellm_params: {model: hosted_vllm/facebook/opt-125m, api_base: http://127.0.0.1:8000/v1, api_key: none}
+  - model_name: llama
+    litellm_params: {model: ollama_chat/llama3, max_parallel_requests: 4}
+  - model_name: llama
+    litellm_params: {model: ollama/llama3, api_base: "http://10.0.0.2:11434"}
+  - model_name: studio
+    litellm_params: {model: lm_studio/qwen}
+  - model_name: own
+    litellm_params:
+      model: openai/my-model
+      api_base: https://llm.example/v1/chat/completions
+      api_key: sk-literal-${1}
+      organization: org-1
+      extra_headers: {X-Team: os.environ/TEAM}
+      ssl_verify: false
+      temperature: 0.2
+  - model_name: no-base
+    litellm_params: {model: hosted_vllm/x}
+  - model_name: bad-base
+    litellm_params: {model: openai/x, api_base: llm.example}
+general_settings: {master_key: sk-1234, completion_model: llama}
+"""
+
+
+def test_local_servers_keep_their_addresses() -> None:
+    settings, notes = imported(LOCAL)
+    found = {name: (each.base_url, each.model, each.secret) for name, each in settings.targets.items()}
+    assert found == {
+        "hosted_vllm/facebook/opt-125m": ("http://127.0.0.1:8000/v1", "facebook/opt-125m", None),
+        "ollama_chat/llama3": ("http://localhost:11434/v1", "llama3", None),
+        "ollama/llama3": ("http://10.0.0.2:11434/v1", "llama3", None),
+        "lm_studio/qwen": ("http://localhost:1234/v1", "qwen", None),
+        "openai/my-model": ("https://llm.example/v1", "my-model", "sk-literal-${1}"),
+    }
+    own = settings.targets["openai/my-model"]
+    assert own.extra_headers() == [(b"x-team", b"team-value"), (b"openai-organization", b"org-1")]
+    assert not own.tls.verify
+    assert settings.targets["ollama_chat/llama3"].connections.max == 4
+    assert settings.default_route == "llama"
+    assert notes == [
+        (
+            "model_list[4].litellm_params.api_key: the key stands in the file as it did in the source; better move it "
+            "to the environment"
+        ),
+        "model_list[4].litellm_params.temperature: not carried over",
+        "model_list[5]: 'no-base' is left out: the provider 'hosted_vllm' needs an api_base",
+        "model_list[6]: 'bad-base' is left out: base_url has no scheme; start it with https:// or http://",
+        (
+            "general_settings.master_key: the key stands in the file as it did in the source; better move it to the "
+            "environment"
+        ),
+    ]
+
+
+WILD = """\
+model_list:
+  - {model_name: "*", litellm_params: {model: openai/*, api_key: os.environ/OPENAI_API_KEY}}
+  - {model_name: "claude-*", litellm_params: {model: anthropic/claude-*, api_key: os.environ/ANTHROPIC_API_KEY}}
+  - {model_name: "groq/*", litellm_params: {model: groq/*, api_key: os.environ/GROQ_API_KEY}}
+  - {model_name: any, litellm_params: {model: "*"}}
+  - {model_name: 4, litellm_params: {model: gpt-4.1, api_key: os.environ/OPENAI_API_KEY}}
+litellm_settings: {default_fallbacks: ["4"], request_timeout: 1, callbacks: [otel]}
+environment_variables: {REDIS_HOST: h}
+"""
+
+
+def test_wildcards_that_keep_the_name_become_patterns() -> None:
+    settings, notes = imported(WILD)
+    assert {name: route.targets for name, route in settings.routes.items()} == {
+        "*": ("openai/*", "openai/*", "gpt-4.1"),
+        "claude-*": ("anthropic/claude-*", "anthropic/claude-*", "gpt-4.1"),
+        "4": ("gpt-4.1", "gpt-4.1"),
+    }
+    assert settings.targets["openai/*"].model is None
+    why = "is left out: hedgerow sends the name of a pattern on unchanged; it does not rewrite it"
+    assert f"model_list[2]: 'groq/*' {why}" in notes
+    assert f"model_list[3]: 'any' {why}" in notes
+    assert "environment_variables: not carried over (REDIS_HOST)" in notes
+
+
+def test_a_short_timeout_brings_the_hedge_forward() -> None:
+    route = imported(WILD)[0].routes["*"]
+    assert (route.timeouts.total, route.timeouts.first_token, route.hedge.delay) == (1.0, 1.0, 0.5)
+
+
+def test_a_stream_timeout_beyond_the_default_total_stretches_it() -> None:
+    text = "model_list: [{model_name: a, litellm_params: {model: openai/a, stream_timeout: 600}}]"
+    timeouts = imported(text)[0].routes["a"].timeouts
+    assert (timeouts.total, timeouts.first_token) == (600.0, 600.0)
+
+
+def test_shared_credentials_and_shared_targets_are_resolved() -> None:
+    settings, _ = imported("""\
+model_list:
+  - {model_name: a, litellm_params: {model: azure/d, litellm_credential_name: main}}
+  - {model_name: b, litellm_params: {model: azure/d, litellm_credential_name: main}}
+  - {model_name: b, litellm_params: {model: azure/d, api_base: https://other.example, api_key: os.environ/OTHER}}
+credential_list:
+  - credential_name: main
+    credential_values: {api_key: os.environ/AZURE_KEY, api_base: "https://x.openai.azure.com/openai/deployments/d"}
+""")
+    assert {name: each.base_url for name, each in settings.targets.items()} == {
+        "azure/d": "https://x.openai.azure.com/openai/v1",
+        "azure/d-2": "https://other.example/openai/v1",
+    }
+    assert settings.targets["azure/d"].secret == "azure_key-value"
+    assert settings.routes["b"].targets == ("azure/d", "azure/d-2")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "this is not a LiteLLM config: it has no model_list"),
+        ("routes: {}", "this is not a LiteLLM config: it has no model_list"),
+        ("model_list: {a: b}", "this is not a LiteLLM config: it has no model_list"),
+        ("a: b: c", "line 1: not valid YAML: mapping values are not allowed here"),
+        ("model_list: []", "nothing in model_list can be carried over"),
+        ("model_list: [1, {model_name: x}]", "nothing in model_list can be carried over"),
+    ],
+)
+def test_what_cannot_be_imported_says_why(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        convert(text)
+    assert caught.value.problems[0] == problem
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["*", "gpt-*", "openai/a", "os.environ/A_BASE", "${", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["model", "a", "gpt-*"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+OPTIONS = (
+    *("api_key", "api_base", "timeout", "stream_timeout", "order", "organization", "extra_headers", "rpm"),
+    *("ssl_verify", "max_parallel_requests", "custom_llm_provider", "litellm_credential_name"),
+)
+PARAMS = st.fixed_dictionaries(
+    {"model": st.sampled_from(["openai/a", "azure/b", "claude-x", "ollama/c", "openai/*", "*", "x/y"]) | VALUES},
+    optional=dict.fromkeys(OPTIONS, VALUES),
+)
+ENTRY = VALUES | st.fixed_dictionaries({"model_name": VALUES | st.just("a"), "litellm_params": VALUES | PARAMS})
+KEYS = (
+    *("fallbacks", "default_fallbacks", "timeout", "stream_timeout", "request_timeout"),
+    *("model_group_alias", "master_key", "completion_model"),
+)
+SETTINGS = VALUES | st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, VALUES))
+SOURCE = st.fixed_dictionaries(
+    {"model_list": st.lists(ENTRY, max_size=3)},
+    optional=dict.fromkeys(
+        ("router_settings", "litellm_settings", "general_settings", "credential_list", "callback_settings"), SETTINGS
+    ),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(SOURCE)
+def test_whatever_stands_in_the_source_the_result_loads_or_the_import_is_refused(source: dict[str, object]) -> None:
+    try:
+        result, _ = convert(yaml.safe_dump(source))
+    except ConfigError:
+        return
+    environ: dict[str, str] = defaultdict(lambda: "https://from-env.example")
+    for name in re.findall(r"\$\{(\w+)", result):
+        environ[name] = "https://from-env.example" if name.endswith("BASE") else "value"
+    loads(result, environ)
