@@ -270,10 +270,7 @@ def test_every_size_shown_reads_back_exactly(size: int) -> None:
         (7, 7.0),
         (0.25, 0.25),
         ("1m5ms", 60.005),
-        *(
-            (bad, None)
-            for bad in ("", "s", "2 s", "-1s", "1s1m", "2sec", "1e3", True, None, -1, float("inf"), "٣s", [])
-        ),
+        *[(bad, None) for bad in BAD_DURATIONS],
     ],
 )
 def test_durations(text: object, seconds: float | None) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hedgerow.config import json_schema, load, loads
+from hedgerow.config import all_keys, json_schema, load, loads
 from hedgerow.errors import ConfigError
 
+KNOWN = sorted({key.rpartition(".")[2] for key in all_keys()})
 ENVIRON = {"KEY": "sk-env-secret", "EMPTY": "", "PORT": "seventy"}
 
 GOOD_TARGET = "targets: {a: {base_url: 'https://a.example/v1'}}\n"
@@ -515,6 +519,64 @@ def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
         lines.append(f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]")
     with pytest.raises(ConfigError, match="aliases make the file endless or too large"):
         loads("\n".join(lines), {})
+
+
+SCALARS = st.sampled_from(
+    [
+        "",
+        "~",
+        "true",
+        "1",
+        "0.5",
+        "2s",
+        "a",
+        "${KEY}",
+        "${",
+        "*a",
+        "&a x",
+        "<<",
+        "'",
+        '"',
+        "!!set {}",
+        "-",
+        "[",
+        "}",
+        "?",
+    ]
+)
+KEYS = st.sampled_from(
+    ["targets", "routes", "server", "a", "base_url", "hedge", "delay", "timeouts", "tls", "headers", "<<", "*", "{"]
+)
+LINES = st.builds(lambda depth, key, value: f"{'  ' * depth}{key}: {value}", st.integers(0, 4), KEYS, SCALARS)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(LINES, max_size=12).map("\n".join) | st.text(max_size=60))
+def test_no_text_makes_anything_but_settings_or_a_config_error(text: str) -> None:
+    try:
+        loads(text, ENVIRON)
+    except ConfigError as error:
+        assert all(problem.startswith("hedgerow.yaml:") for problem in error.problems)  # noqa: PT017  # either may happen
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["a", "2s", "https://x/", "${KEY}", ""]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*"ab*", *KNOWN]), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.fixed_dictionaries({"targets": VALUES, "routes": VALUES}, optional={"server": VALUES, "x": VALUES}))
+def test_no_shape_makes_anything_but_settings_or_a_config_error(data: dict[str, object]) -> None:
+    with contextlib.suppress(ConfigError):
+        loads(yaml.safe_dump(data), ENVIRON)
+
+
+def test_a_file_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads("targets: " + "[" * 5000, {})
+    assert caught.value.problems == ["hedgerow.yaml:1: is nested too deeply"]
 
 
 # What a schema can see: everything but references between keys, files, the environment and YAML itself.

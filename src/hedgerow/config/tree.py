@@ -81,8 +81,14 @@ class Tree:
 def parse(text: str, environ: Mapping[str, str]) -> Tree:
     """Raises `SyntaxProblem`; all other faults are in the tree's `problems`."""
     text = text.removeprefix("\ufeff")
+    builder = _Builder(environ)
     try:
         root = yaml.compose(_BRACED.sub(rf"${_OPEN}\1{_CLOSE}", text), Loader=_Loader)  # type: ignore[arg-type]  # typeshed wants a full Loader
+        if root is None:
+            raise SyntaxProblem(1, "the file is empty; `hedgerow init` writes one to start from")
+        if not isinstance(root, MappingNode):
+            raise SyntaxProblem(1, f"got {_kind_of(root)}; expected a mapping with the keys targets and routes")
+        builder.tree.data = builder.mapping(root, ())
     except MarkedYAMLError as error:
         raise _explain(error, text) from None
     except ReaderError as error:
@@ -90,12 +96,8 @@ def parse(text: str, environ: Mapping[str, str]) -> Tree:
         raise SyntaxProblem(line, "not valid YAML: a character that YAML does not allow") from None
     except YAMLError as error:
         raise SyntaxProblem(1, f"not valid YAML: {error}") from None
-    if root is None:
-        raise SyntaxProblem(1, "the file is empty; `hedgerow init` writes one to start from")
-    if not isinstance(root, MappingNode):
-        raise SyntaxProblem(1, f"got {_kind_of(root)}; expected a mapping with the keys targets and routes")
-    builder = _Builder(environ)
-    builder.tree.data = builder.mapping(root, ())
+    except RecursionError:
+        raise SyntaxProblem(1, "is nested too deeply") from None
     return builder.tree
 
 
