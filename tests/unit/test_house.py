@@ -7,9 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -132,3 +134,17 @@ def test_locks_pin_every_package_with_hashes_and_agree_with_each_other() -> None
             assert "--hash=sha256:" in entry, entry
         pins[name] = {entry.split()[0] for entry in entries}
     assert pins["run"] <= pins["dev"]
+
+
+def test_locks_hold_what_pyproject_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = project["dependency-groups"]
+    run = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["gateway"]]
+    dev = [line for group in groups.values() for line in group if isinstance(line, str)]
+    for lock, asked in (("run", [*run, *groups["build"]]), ("dev", [*run, *dev])):
+        text = (ROOT / "requirements" / f"{lock}.txt").read_text().lower()
+        pinned = dict(re.findall(r"(?m)^([\w.-]+)==(\S+)", text))
+        for requirement in map(Requirement, asked):
+            name = requirement.name.lower()
+            assert name in pinned, f"{name} is not in {lock}.txt: run `make lock`"
+            assert requirement.specifier.contains(pinned[name]), f"{name} {pinned[name]} in {lock}.txt: run `make lock`"
