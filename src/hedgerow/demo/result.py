@@ -71,6 +71,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     wasted_cost_fraction: float
     """What the labs bill for losers, as a share of what they bill for the answers delivered."""
     cancel: CancelLatency | None
+    added: float
+    """What lies between the time drawn and the time measured without hedging, p50, in real seconds: client, gateway, \
+lab and their timers. `speed` times as much is in every time shown."""
     held_back: int
     real_seconds: float
     reproduce: str

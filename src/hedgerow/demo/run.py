@@ -16,7 +16,7 @@ from hedgerow.demo.options import DemoOptions
 from hedgerow.demo.result import Check, Formula, Result, Spread, spread
 from hedgerow.demo.source import Source, source
 from hedgerow.demo.stage import HEDGED, PLAIN, Stage, stage
-from hedgerow.demo.verify import CANCELLED, Books, cancel_latency, inconsistencies, losses, other_draws
+from hedgerow.demo.verify import CANCELLED, Books, added, cancel_latency, inconsistencies, losses, other_draws
 from hedgerow.demo.view import View
 from hedgerow.lab.accounts import Ending
 
@@ -103,6 +103,7 @@ def _result(options: DemoOptions, times: Source, without: Phase, hedged: Phase, 
         prompt_tokens_wasted=sum(record.input_tokens for record in lost),
         wasted_cost_fraction=sum(record.billed_nano_usd for record in lost) / bill if bill else 0.0,
         cancel=cancel_latency(losses(answers, hedged.books)),
+        added=added(without.load.answers, without.books),
         held_back=without.load.held_back + hedged.load.held_back,
         real_seconds=seconds,
         reproduce=options.reproduce,

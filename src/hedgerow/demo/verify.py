@@ -88,6 +88,17 @@ def cancel_latency(lost: Sequence[Loss]) -> CancelLatency | None:
     return CancelLatency(len(waits), percentile(waits, 0.5), waits[-1]) if waits else None
 
 
+def added(answers: Sequence[Answer], books: Sequence[Books]) -> float:
+    """By how much the measured first token comes after the drawn one, p50, in real seconds."""
+    drawn = {(one.target, record.key): record.ttft for one in books for record in one.log}
+    late = sorted(
+        answer.first_token - ttft
+        for answer in answers
+        if answer.problem is None and (ttft := drawn.get((answer.target, answer.key))) is not None
+    )
+    return percentile(late, 0.5) if late else 0.0
+
+
 def _wrong_texts(answers: Sequence[Answer], records: Mapping[tuple[str, str], Record]) -> list[str]:
     wrong = []
     for answer in answers:
