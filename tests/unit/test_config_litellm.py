@@ -97,7 +97,7 @@ def test_what_a_balanced_group_loses_is_noted_with_its_key() -> None:
             "model_list[4]: 'bedrock-claude' is left out: the provider 'bedrock' has no OpenAI-compatible endpoint "
             "that hedgerow knows"
         ),
-        "fallbacks: 'claude' falls back to 'bedrock-claude', which is not carried over",
+        "router_settings.fallbacks: 'claude' falls back to 'bedrock-claude', which is not carried over",
         "router_settings.model_group_alias.lost: 'bedrock-claude' is not carried over",
         "router_settings.routing_strategy: not carried over; hedgerow tries targets in the order listed",
         (
@@ -110,6 +110,10 @@ def test_what_a_balanced_group_loses_is_noted_with_its_key() -> None:
             "the provider answers it"
         ),
         "general_settings.database_url: not carried over",
+        (
+            "routes: claude: the one deployment is listed twice, so a slow call is hedged to the same provider; "
+            "hedge.delay: off turns that off"
+        ),
     ]
 
 
@@ -166,6 +170,10 @@ def test_local_servers_keep_their_addresses() -> None:
         (
             "general_settings.master_key: the key stands in the file as it did in the source; better move it to the "
             "environment"
+        ),
+        (
+            "routes: vllm, studio, own: the one deployment is listed twice, so a slow call is hedged to the same "
+            "provider; hedge.delay: off turns that off"
         ),
     ]
 

@@ -81,6 +81,12 @@ class _Importer:
         result: dict[str, Any] = {"targets": self._targets, "routes": routes}
         server = self._server(routes)
         self._rest()
+        lone = [name for name, own in self._groups.items() if len(own) == 1]
+        if lone:
+            self.notes.append(
+                f"routes: {', '.join(lone)}: the one deployment is listed twice, so a slow call is hedged to the same "
+                "provider; hedge.delay: off turns that off"
+            )
         self.notes = list(dict.fromkeys(self.notes))
         return result | ({"server": server} if server else {})
 
@@ -173,18 +179,20 @@ class _Importer:
 
     def _fallbacks(self, name: str) -> Iterator[str]:
         """The targets of the groups that `name` falls back to, in order."""
-        rules: dict[str, Any] = {}
-        defaults: list[Any] = []
+        rules: dict[str, tuple[str, Any]] = {}
+        default: tuple[str, Any] = ("", None)
         for section in ("litellm_settings", "router_settings"):
             for rule in _listed(self._section(section).get("fallbacks")):
                 if isinstance(rule, dict):
-                    rules |= {str(group): to for group, to in rule.items()}
-            defaults = _listed(self._section(section).get("default_fallbacks")) or defaults
-        for group in _listed(rules.get(name, rules.get("*", defaults))):
+                    rules |= {str(group): (f"{section}.fallbacks", to) for group, to in rule.items()}
+            if found := _listed(self._section(section).get("default_fallbacks")):
+                default = (f"{section}.default_fallbacks", found)
+        key, groups = rules.get(name, rules.get("*", default))
+        for group in _listed(groups):
             if not isinstance(group, str):
-                self.notes.append(f"fallbacks: the fallback of {name!r} with parameters of its own is not carried over")
+                self.notes.append(f"{key}: the fallback of {name!r} with parameters of its own is not carried over")
             elif group != name and group not in self._groups:
-                self.notes.append(f"fallbacks: {name!r} falls back to {group!r}, which is not carried over")
+                self.notes.append(f"{key}: {name!r} falls back to {group!r}, which is not carried over")
             elif group != name:
                 yield from self._groups[group]
 
