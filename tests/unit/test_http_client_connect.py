@@ -56,9 +56,9 @@ class FakeLoop:
         return self.now
 
 
-def resolver_for(names: Names, host: str = "h") -> tuple[Resolver, FakeLoop]:
+def resolver_for(names: Names, host: str = "h", port: int = 80) -> tuple[Resolver, FakeLoop]:
     loop = FakeLoop(names)
-    return Resolver(host, 80, ttl=30.0, loop=loop), loop  # type: ignore[arg-type]  # only what a resolver uses
+    return Resolver(host, port, ttl=30.0, loop=loop), loop  # type: ignore[arg-type]  # only what a resolver uses
 
 
 @on_both_loops
@@ -117,6 +117,19 @@ def test_families_alternate_and_duplicates_go() -> None:
     assert interleave([a, b, c, a, x, y]) == [a, x, b, y, c]
     assert interleave([x, y, a]) == [x, a, y]
     assert interleave([]) == []
+
+
+@on_both_loops
+async def test_addresses_that_refused_are_looked_up_again_by_the_next_request() -> None:
+    async with Server() as server:
+        names = Names((socket.AF_INET, "127.0.0.2"))  # nobody listens there
+        pool = Pool(Origin("http", "moved.example", server.port))
+        pool._connector._resolver, _ = resolver_for(names, "moved.example", server.port)
+        assert isinstance(await ask(pool).failure(), ConnectFailed)
+        names.answers = [(socket.AF_INET, "127.0.0.1")]
+        assert await ask(pool).whole() == b"ok"
+        assert names.asked == 2 * [("moved.example", server.port)]
+        await pool.close()
 
 
 # --- happy eyeballs --------------------------------------------------------------------------------------------------

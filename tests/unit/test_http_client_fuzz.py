@@ -79,7 +79,7 @@ def receive(pieces: list[bytes], *, is_head: bool = False, cancel_after: int | N
     owner, wire, sink = Lonely(), Wire(), Outcome()
     connection = ClientConnection(owner)
     connection.connection_made(wire)
-    call = ClientCall(owner, sink, b"GET / HTTP/1.1\r\n\r\n", b"", is_head=is_head, resend=True)
+    call = ClientCall(owner, sink, b"GET / HTTP/1.1\r\n\r\n", b"", is_head, resend=True)
     connection.start(call)
     told = None
     for number, piece in enumerate(pieces):

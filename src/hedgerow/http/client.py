@@ -57,6 +57,8 @@ class Pool:
         self.name = origin.authority
         self.settings = settings
         self._loop = loop or asyncio.get_running_loop()
+        self._now = self._loop.time
+        self._idle_timeout = settings.idle_timeout
         self._connector = Connector(origin, settings, loop=self._loop)
         self._idle: deque[ClientConnection] = deque()  # oldest first
         self._waiting: deque[ClientCall] = deque()
@@ -83,10 +85,10 @@ class Pool:
         """
         if self._absolute is not None:
             head = absolute_form(head, self._absolute, self._proxy_authorization)
-        call = ClientCall(self, sink, head, body, is_head=method == b"HEAD", resend=resend)
+        call = ClientCall(self, sink, head, body, method == b"HEAD", resend)
         idle = self._idle
         if idle:
-            oldest = self._loop.time() - self.settings.idle_timeout
+            oldest = self._now() - self._idle_timeout
             while idle:
                 connection = idle.pop()
                 connection.resting = False
@@ -101,7 +103,7 @@ class Pool:
         if self._all_closed is not None:
             self._loop.call_soon(call.fail, UpstreamClosed(f"the pool for {self.name} is closed"))
             return
-        call.since = self._loop.time()
+        call.since = self._now()
         self._waiting.append(call)
         self._top_up()
         if len(self._waiting) - len(self._dials) > self.settings.max_waiting:
@@ -120,7 +122,7 @@ class Pool:
         """Fail whoever has waited too long and has no dial under way for them."""
         self._queue_timer = None
         timeout = self.settings.queue_timeout
-        oldest = self._loop.time() - timeout
+        oldest = self._now() - timeout
         uncovered = islice(self._waiting, len(self._dials), None)
         expired = [call for call in uncovered if call.since <= oldest]
         for call in expired:
@@ -132,12 +134,17 @@ class Pool:
     # --- what connections and calls report (client_connection.Owner) -------------------------------------------------
 
     def free(self, connection: ClientConnection) -> None:
-        for call in self._waiting:
-            if not call.fresh:
-                self._waiting.remove(call)
-                connection.start(call)
-                return
-        self._rest(connection)
+        if self._waiting:
+            for call in self._waiting:
+                if not call.fresh:
+                    self._waiting.remove(call)
+                    connection.start(call)
+                    return
+        connection.resting = True
+        connection.idle_since = self._now()
+        self._idle.append(connection)
+        if self._sweep_timer is None:
+            self._sweep_timer = self._loop.call_later(self._idle_timeout, self._sweep)
 
     def lost(self, connection: ClientConnection) -> None:
         if connection.counted:
@@ -155,7 +162,7 @@ class Pool:
 
     def resend(self, call: ClientCall) -> None:
         call.fresh = True
-        call.since = self._loop.time()
+        call.since = self._now()
         self._waiting.appendleft(call)
 
     def leave(self, call: ClientCall) -> None:
@@ -203,7 +210,7 @@ class Pool:
         if self._waiting:
             connection.start(self._waiting.popleft())
         else:
-            self._rest(connection)
+            self.free(connection)
 
     def _dialled(self, task: asyncio.Task[None]) -> None:
         self._dials.pop(task, None)
@@ -221,24 +228,14 @@ class Pool:
 
     # --- idle connections --------------------------------------------------------------------------------------------
 
-    def _rest(self, connection: ClientConnection) -> None:
-        if self._all_closed is not None:
-            connection.retire()
-            return
-        connection.resting = True
-        connection.idle_since = self._loop.time()
-        self._idle.append(connection)
-        if self._sweep_timer is None:
-            self._sweep_timer = self._loop.call_later(self.settings.idle_timeout, self._sweep)
-
     def _sweep(self) -> None:
         """Close the idle connections whose time is up; come back when the next one's is."""
         self._sweep_timer = None
-        oldest = self._loop.time() - self.settings.idle_timeout
+        oldest = self._now() - self._idle_timeout
         while self._idle and self._idle[0].idle_since <= oldest:
             self._idle[0].retire()
         if self._idle:
-            expiry = self._idle[0].idle_since + self.settings.idle_timeout
+            expiry = self._idle[0].idle_since + self._idle_timeout
             self._sweep_timer = self._loop.call_at(expiry, self._sweep)
 
     # --- counters and the end ----------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class ClientCall:
 
     __slots__ = ("body", "connection", "fresh", "head", "is_head", "owner", "paused", "resend", "since", "sink")
 
-    def __init__(self, owner: Owner, sink: Sink, head: bytes, body: bytes, *, is_head: bool, resend: bool) -> None:
+    def __init__(self, owner: Owner, sink: Sink, head: bytes, body: bytes, is_head: bool, resend: bool) -> None:
         self.owner = owner
         self.sink: Sink | None = sink
         self.head = head
@@ -81,15 +81,16 @@ class ClientCall:
             if connection is not None and not connection.transport.is_closing():
                 connection.transport.resume_reading()
 
-    def over(self) -> Sink | None:
-        """Nothing more will be told; hands back the sink for one last word."""
-        sink, self.sink, self.connection, self.head, self.body = self.sink, None, None, b"", b""
-        return sink
+    def over(self) -> None:
+        """Nothing more will be told; let go of what it held."""
+        self.sink = self.connection = None
+        self.head = self.body = b""
 
     def fail(self, error: UpstreamError) -> None:
         """End with `error`, unless it is over."""
-        sink = self.over()
+        sink = self.sink
         if sink is not None:
+            self.over()
             try:
                 sink.on_error(error)
             except Exception:

@@ -97,18 +97,16 @@ class ClientConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._in_head = True
         self._complete = False
-        self._until_close = False
-        transport = self.transport
         body = call.body
         if len(body) <= JOIN_LIMIT:
             self._uploading = False
-            transport.write(call.head + body)
+            self.transport.write(call.head + body)
         else:
             self._uploading = True
-            transport.write(call.head)
-            transport.write(body)
+            self.transport.write(call.head)
+            self.transport.write(body)
         if call.paused:
-            transport.pause_reading()
+            self.transport.pause_reading()
 
     def abandon(self) -> None:
         """The call was cancelled: close at once, whatever is still to come."""
@@ -127,26 +125,24 @@ class ClientConnection(asyncio.Protocol):
         self.transport.close()
 
     def _finish(self) -> None:
-        call = self.call
-        if call is None:
+        call, sink = self.call, self._sink
+        if call is None or sink is None:
             return
         self.call = self._sink = None
-        sink = call.over()
-        transport = self.transport
-        if self._uploading and transport.get_write_buffer_size():
+        call.over()
+        if self._uploading and self.transport.get_write_buffer_size():
             self.drop()  # answered early; the rest of the body must not be waited for
-        elif not self._keep or transport.is_closing():
-            self.retire()
-        else:
+        elif self._keep:
             if call.paused:
-                transport.resume_reading()
+                self.transport.resume_reading()
             self.used = True
             self._owner.free(self)
-        if sink is not None:
-            try:
-                sink.on_end()
-            except Exception:
-                logger.exception("a receiver failed in on_end")
+        else:
+            self.retire()
+        try:
+            sink.on_end()
+        except Exception:
+            logger.exception("a receiver failed in on_end")
 
     def fail(self, error: UpstreamError) -> None:
         """Close at once and end the call, if there is one, with `error`."""
@@ -192,7 +188,7 @@ class ClientConnection(asyncio.Protocol):
         call = self.call
         if call is None:
             self.drop()
-        elif self._until_close and error is None:
+        elif self._until_close and not self._in_head and error is None:
             self._keep = False
             self._finish()
         elif self.used and not self._head_bytes and call.resend and not call.fresh:
@@ -229,9 +225,8 @@ class ClientConnection(asyncio.Protocol):
             return
         self._in_head = False
         self._headers = _TRAILERS
-        self._keep = parser.should_keep_alive()
-        if not self._keep:
-            self._until_close = _is_until_close(status, headers)
+        self._keep = keep = parser.should_keep_alive()
+        self._until_close = not keep and _is_until_close(status, headers)
         if call.is_head:
             # llhttp cannot be told that no body follows, so the parser is of no use for a second answer
             self._keep, self._complete = False, True
