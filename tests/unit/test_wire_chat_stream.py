@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.events import Failure, FailureClass, Usage
@@ -316,6 +316,16 @@ def test_usage_says_what_was_cached_and_what_was_reasoning() -> None:
     assert of(run(RED, frame(choices=[], usage=odd), END)[3]).usage is None
 
 
+def test_talk_of_usage_does_not_hide_the_last_report() -> None:
+    talk = frame(choices=[], usage={"prompt_tokens": None})
+    assert of(run(RED, USAGE, talk, b': "prompt_tokens"\n\n', END)[3]).usage == Usage(12, 4)
+
+
+def test_the_first_of_two_errors_is_the_failure() -> None:
+    first, second = frame(error={"code": 503}), frame(error={"code": 400})
+    assert failed(of(run(RED, first, second)[3]).failure).status == 503
+
+
 def reads(stream: bytes, cuts: list[int]) -> list[bytes]:
     marks = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     return [stream[a:b] for a, b in pairwise(marks)]
@@ -343,6 +353,7 @@ EVENTS = st.sampled_from(
 LINE_ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 
 
+@settings(max_examples=300)
 @given(st.lists(EVENTS, max_size=12), LINE_ENDS, st.lists(st.integers(0, 4000)), st.booleans())
 def test_all_chunkings_agree(events: list[bytes], line_end: bytes, cuts: list[int], clean: bool) -> None:
     stream = b"".join(events).replace(b"\n", line_end)
@@ -376,10 +387,11 @@ def test_random_bytes_never_raise(pieces: list[bytes], clean: bool) -> None:
     assert (ending is not None) == (verdict is ACCEPTED)
 
 
-def test_nothing_piles_up_while_a_committed_stream_is_watched() -> None:
-    reading = scanner()
-    assert reading.feed(ROLE + RED) is ACCEPTED
+def test_nothing_is_held_or_piles_up_once_a_stream_is_committed() -> None:
     tracemalloc.start()
+    reading = scanner()
+    assert reading.feed(b": " + b"x" * 1_000_000 + b"\n\n") is None
+    assert reading.feed(ROLE + RED) is ACCEPTED
     for number in range(3_000):
         reading.watch(chunk({"content": f"word {number} "}))
     kept, _ = tracemalloc.get_traced_memory()

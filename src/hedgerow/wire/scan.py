@@ -33,7 +33,7 @@ class StreamScanner:
         "_held",
         "_recent",
         "_size",
-        "_usage_block",
+        "_usage",
     )
 
     END: ClassVar[bytes]
@@ -56,7 +56,7 @@ class StreamScanner:
         self._size = 0
         self._done = False
         self._failure: Failure | None = None
-        self._usage_block = b""
+        self._usage: Usage | None = None
 
     # What a protocol says.
 
@@ -93,7 +93,7 @@ class StreamScanner:
         if not block:
             return None
         if self.USAGE in block:
-            self._usage_block = block
+            self._note_usage(block)
         for payload in payloads(block):
             verdict = self.decide(payload)
             if verdict is None:
@@ -133,7 +133,7 @@ class StreamScanner:
         if failure is None and not self._done:
             how = "was closed" if clean else "broke off"
             failure = self.broken(f"the stream {how} before its end marker")
-        return Ending(failure, self._usage())
+        return Ending(failure, self._usage)
 
     # For protocols.
 
@@ -168,7 +168,7 @@ class StreamScanner:
 
     def _search(self, block: bytes) -> None:
         if self.USAGE in block:
-            self._usage_block = block
+            self._note_usage(block)
         if self.END not in block and self.ERROR not in block:
             return
         for payload in payloads(block):
@@ -177,11 +177,11 @@ class StreamScanner:
             elif self._failure is None and self.ERROR in payload:
                 self._failure = self.error_in(payload)
 
-    def _usage(self) -> Usage | None:
-        for payload in reversed(payloads(self._usage_block)):
+    def _note_usage(self, block: bytes) -> None:
+        for payload in reversed(payloads(block)):
             if self.USAGE in payload and (usage := self.usage_in(payload)) is not None:
-                return usage
-        return None
+                self._usage = usage
+                return
 
 
 def is_compressed(headers: Headers) -> bool:
