@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
+import itertools
 import socket
+from collections import Counter
+from collections.abc import Iterator
 
 from hedgerow.events import Headers
 from hedgerow.http.client import Origin, Pool, PoolSettings
+from hedgerow.http.client_call import ClientCall
 from tests.unit.client_support import OK, Peer, Recorder, Server, ask, on_both_loops, open_sockets, until
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n"
@@ -219,42 +222,50 @@ async def test_a_replacement_that_cannot_be_opened_bothers_nobody() -> None:
         await pool.close()
 
 
+def phase(sink: Recorder) -> str:
+    call = sink.call
+    assert isinstance(call, ClientCall)
+    if sink.ends:
+        return "over"
+    if sink.status is not None:
+        return "in mid answer"
+    return "without a connection" if call.connection is None else "waiting for the answer"
+
+
 @on_both_loops
-async def test_ten_thousand_cancels_leave_nothing_behind() -> None:
-    chance = random.Random(1)
+async def test_ten_thousand_cancels_in_all_phases_leave_nothing_behind() -> None:
+    answers: Iterator[bytes] = itertools.cycle([b"", OK, HEAD + b"some", b"HTTP/1.1 200"])
 
     async def script(peer: Peer) -> None:
         while True:
             await peer.request()
-            peer.write(chance.choice([OK, b"", HEAD + b"some", b"HTTP/1.1 200"]))
+            peer.write(next(answers))
 
     async with Server(script) as server:
-        pool = server.pool(PoolSettings(max_connections=50))
+        pool = server.pool(PoolSettings(max_connections=15))
         sockets, tasks = open_sockets(), len(asyncio.all_tasks())
-        cancelled: list[Recorder] = []
-        for _ in range(400):
-            batch = [ask(pool) for _ in range(25)]
-            if chance.random() < 0.5:
-                await asyncio.sleep(0.0005 * chance.random())
+        phases: Counter[str] = Counter()
+        told: list[tuple[Recorder, object]] = []
+        for turn in range(500):
+            batch = [ask(pool) for _ in range(20)]
+            if turn % 3 == 1:
+                await until(lambda: pool.busy > 0)
+            elif turn % 3 == 2:
+                await until(lambda: any(sink.status for sink in batch))  # noqa: B023 - awaited at once
             for sink in batch:
-                ends = sink.ends
+                phases[phase(sink)] += 1
                 cancel(sink)
-                sink.ends = 0 if ends else -1  # from now on it must hear nothing
-                cancelled.append(sink)
+                told.append((sink, (sink.status, sink.body, sink.ends)))
+        assert (phases.total(), len(phases)) == (10_000, 4)
         await until(lambda: pool.connecting == 0)
-        assert len(cancelled) == 10_000
-        assert {sink.ends for sink in cancelled} <= {0, -1}
         assert (pool.busy, pool.waiting) == (0, 0)
-        assert pool.idle == pool.open <= 50
+        assert pool.idle == pool.open <= 15
         await until(lambda: server.open == pool.open)
-        good = Server()
-        async with good:
-            healthy = good.pool()
-            assert await ask(healthy).whole() == b"ok"
-            await healthy.close()
+        assert all((sink.status, sink.body, sink.ends) == then for sink, then in told)
+        answers = itertools.repeat(OK)  # from now on it behaves
+        assert await ask(pool).whole() == b"ok"
         await pool.close()
-        await until(lambda: server.open == 0)
-        await until(lambda: open_sockets() == sockets)
+        await until(lambda: server.open == 0 and open_sockets() == sockets)
         await until(lambda: len(asyncio.all_tasks()) == tasks)
 
 
