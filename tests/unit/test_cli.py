@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from hedgerow import __version__
 from hedgerow.cli import main
+from hedgerow.cli.reference import reference
 from hedgerow.config.providers import PROVIDERS
 
 COMMANDS = ["serve", "init", "check-config", "import", "demo", "lab", "version"]
@@ -90,6 +93,25 @@ def test_version_names_what_the_data_plane_stands_on(run: Run) -> None:
     assert [line.split()[0] for line in run.out.splitlines()[2:]] == ["uvloop", "httptools", "aiofastnet"]
     assert run("--version") == 0
     assert run.out == f"hedgerow {__version__}\n"
+
+
+def test_the_committed_page_is_current() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+    assert page.read_text("utf-8") == reference(), "run: python -m hedgerow.cli.reference docs"
+
+
+def test_a_missing_library_is_named_with_the_way_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hedgerow.cli.app", None)
+    assert run("serve") == 1
+    assert "pip install 'hedgerow[gateway]'" in run.err
+
+
+def test_version_is_quick_because_it_imports_no_typer() -> None:
+    code = "import sys; from hedgerow.cli import main\ntry: main(['version'])\nexcept SystemExit: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.splitlines()[-1].split()
+    assert "hedgerow.cli.version" in modules
+    assert not {"typer", "pydantic", "rich", "asyncio"} & set(modules)
 
 
 # serve

@@ -14,16 +14,22 @@ from hedgerow.errors import ConfigError, HedgerowError
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command (default: the process's own arguments) and exit with its code."""
-    sys.exit(_run(arguments))
+    sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["version"]:
+        # Typer and what it needs take five times as long to import as all else this command does.
+        from hedgerow.cli.version import version
+
+        version()
+        return 0
     try:
-        from hedgerow.cli.app import app
+        from hedgerow.cli.app import build
     except ModuleNotFoundError as missing:
         return _fail(1, [f"the command line needs {missing.name}: pip install 'hedgerow[gateway]'"])
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="hedgerow")
+        build(arguments)(args=list(arguments), prog_name="hedgerow")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except ConfigError as error:

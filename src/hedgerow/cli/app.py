@@ -2,49 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Annotated, NamedTuple
 
 import typer
 
-from hedgerow.cli import configure, demonstrate, lab, serving, version
-from hedgerow.cli.words import CONFIGURE, EXIT_CODES, RUN, TRY, examples, prose
+import hedgerow
+from hedgerow.cli.words import CONFIGURE, RUN, TRY, Examples, epilog, prose
 
-app = typer.Typer(
-    name="hedgerow",
-    help="Request hedging for LLM APIs: cut p99 time to first token without doubling the bill.",
-    epilog=examples(
-        ("See p99 fall, with nothing to set up", "hedgerow demo"),
-        ("Set up, then point your client's base_url at it", "hedgerow init && hedgerow serve"),
-        ("Options and examples of a command", "hedgerow serve --help"),
-        then=EXIT_CODES,
-    ),
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+
+class Command(NamedTuple):
+    """Where a command is found: a function and its examples in a module of this package."""
+
+    panel: str
+    module: str
+    function: str
+    examples: str | None
+
+
+COMMANDS = {
+    "serve": Command(RUN, "serving", "serve", "EXAMPLES"),
+    "init": Command(CONFIGURE, "configure", "init", "INIT_EXAMPLES"),
+    "check-config": Command(CONFIGURE, "configure", "check_config", "CHECK_EXAMPLES"),
+    "import": Command(CONFIGURE, "configure", "import_", "IMPORT_EXAMPLES"),
+    "demo": Command(TRY, "demonstrate", "demo", "EXAMPLES"),
+    "lab": Command(TRY, "lab", "lab", "EXAMPLES"),
+    "version": Command(TRY, "version", "version", None),
+}
+
+
+SUMMARY = "Request hedging for LLM APIs: cut p99 time to first token without doubling the bill."
+
+EXAMPLES: Examples = (
+    ("See p99 fall, with nothing to set up", "hedgerow demo"),
+    ("Set up, then point your client's base_url at it", "hedgerow init && hedgerow serve"),
+    ("Options and examples of a command", "hedgerow serve --help"),
 )
 
 
-@app.callback()
-def first_screen(
+def find(name: str) -> tuple[Callable[..., None], Examples]:
+    """The function of a command and its examples."""
+    command = COMMANDS[name]
+    module = import_module(f"hedgerow.cli.{command.module}")
+    examples: Examples = () if command.examples is None else getattr(module, command.examples)
+    return getattr(module, command.function), examples
+
+
+def build(arguments: Sequence[str] = ()) -> typer.Typer:
+    """The application. Of the commands only the one that `arguments` call: Typer takes a while to prepare them all."""
+    app = typer.Typer(
+        name="hedgerow",
+        help=SUMMARY,
+        epilog=epilog(EXAMPLES),
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_first_screen)
+    wanted = arguments[0] if arguments else None
+    for name in [wanted] if wanted in COMMANDS else COMMANDS:
+        function, examples = find(name)
+        app.command(name, rich_help_panel=COMMANDS[name].panel, help=prose(function.__doc__), epilog=epilog(examples))(
+            function
+        )
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hedgerow {hedgerow.__version__}")
+        raise typer.Exit
+
+
+def _first_screen(
     show_version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version and exit.", callback=version.print_and_exit, is_eager=True),
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Everything is done by the commands."""
-
-
-def _add(name: str, command: Callable[..., None], *, panel: str, epilog: str = EXIT_CODES) -> None:
-    app.command(name, rich_help_panel=panel, help=prose(command.__doc__), epilog=epilog)(command)
-
-
-_add("serve", serving.serve, panel=RUN, epilog=serving.EXAMPLES)
-_add("init", configure.init, panel=CONFIGURE, epilog=configure.INIT_EXAMPLES)
-_add("check-config", configure.check_config, panel=CONFIGURE, epilog=configure.CHECK_EXAMPLES)
-_add("import", configure.import_, panel=CONFIGURE, epilog=configure.IMPORT_EXAMPLES)
-_add("demo", demonstrate.demo, panel=TRY, epilog=demonstrate.EXAMPLES)
-_add("lab", lab.lab, panel=TRY, epilog=lab.EXAMPLES)
-_add("version", version.version, panel=TRY)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.words import examples
+from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = Path("hedgerow.yaml")
 
-INIT_EXAMPLES = examples(
+INIT_EXAMPLES: Examples = (
     ("Write ./hedgerow.yaml, every key explained", "hedgerow init"),
     ("Somewhere else, replacing what is there", "hedgerow init --force conf/hedgerow.yaml"),
 )
-CHECK_EXAMPLES = examples(
+CHECK_EXAMPLES: Examples = (
     ("Check ./hedgerow.yaml", "hedgerow check-config"),
     ("Deploy only what can work", "hedgerow check-config prod.yaml && ./deploy.sh"),
     ("Let an editor check and complete", "hedgerow check-config --print-schema > hedgerow.schema.json"),
 )
-IMPORT_EXAMPLES = examples(
+IMPORT_EXAMPLES: Examples = (
     ("Look at the result", "hedgerow import litellm.yaml"),
     ("Keep it", "hedgerow import litellm.yaml --output hedgerow.yaml"),
 )

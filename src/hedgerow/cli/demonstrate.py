@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.words import examples
+from hedgerow.cli.words import Examples
 from hedgerow.demo.options import COLUMN, PRESET, RATE, REQUESTS, SEED, SPEED, DemoOptions
 
 if TYPE_CHECKING:
     from hedgerow.demo.result import Result
 
-EXAMPLES = examples(
+EXAMPLES: Examples = (
     ("400 requests, twice, in about half a minute", "hedgerow demo"),
     ("Another provider's published latencies, a delay of your own", "hedgerow demo --preset anthropic --delay 3s"),
     ("Your own recorded times", "hedgerow demo --latencies log.csv --column ttft_ms --where model=gpt-4o"),
     ("Keep everything running afterwards, and try it with curl", "hedgerow demo --stay"),
-    then="Exit codes: 0 ok, 1 something failed or did not add up, 2 bad usage.",
 )
 
 

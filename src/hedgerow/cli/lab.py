@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from hedgerow.cli.listen import address
-from hedgerow.cli.words import examples
+from hedgerow.cli.words import Examples
 
-EXAMPLES = examples(
+EXAMPLES: Examples = (
     ("Published latencies of OpenAI's endpoints", "hedgerow lab --preset openai --listen 127.0.0.1:9001"),
     ("Latencies of your own, ten times faster than life", "hedgerow lab --p50-ms 400 --p95-ms 900 --speed 10"),
     ("A bad day", "hedgerow lab --fault 429:0.05,cut:0.01,stall:0.01"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hedgerow.cli.listen import JsonReady, address, print_ready
-from hedgerow.cli.words import examples
+from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = Path("hedgerow.yaml")
 
-EXAMPLES = examples(
+EXAMPLES: Examples = (
     ("Serve ./hedgerow.yaml, or without it the providers whose keys are in the environment", "hedgerow serve"),
     ("Another file, on every interface", "hedgerow serve --config prod.yaml --listen :8080"),
     ("No file at all", "OPENAI_API_KEY=sk-... hedgerow serve"),
@@ -25,7 +25,7 @@ EXAMPLES = examples(
         """curl -N localhost:8080/v1/chat/completions \\
     -H 'content-type: application/json' \\
     -d '{"model": "fast", "stream": true,
-         "messages": \\[{"role": "user", "content": "Hello"}]}'""",
+         "messages": [{"role": "user", "content": "Hello"}]}'""",
     ),
 )
 

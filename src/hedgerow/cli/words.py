@@ -10,11 +10,14 @@ TRY = "Try and test"
 
 EXIT_CODES = "Exit codes: 0 ok, 1 something failed at run time, 2 bad usage or configuration."
 
+Examples = tuple[tuple[str, str], ...]
+"""What one may want, and the command line that does it."""
 
-def examples(*pairs: tuple[str, str], then: str = EXIT_CODES) -> str:
-    """An epilog: command lines, each under what it is for."""
-    shown = [f"{what}:\n  [bold]{command}[/bold]" for what, command in pairs]
-    return "\n\n".join([*shown, then])
+
+def epilog(examples: Examples) -> str:
+    """What stands below the help of a command, in Rich's markup."""
+    shown = [f"{what}:\n  [bold]{command.replace('[', chr(92) + '[')}[/bold]" for what, command in examples]
+    return "\n\n".join([*shown, EXIT_CODES])
 
 
 def prose(docstring: str | None) -> str:
