@@ -22,10 +22,8 @@ EXAMPLES: Examples = (
     ("No file at all", "OPENAI_API_KEY=sk-... hedgerow serve"),
     (
         "Ask for a route by its name",
-        """curl -N localhost:8080/v1/chat/completions \\
-    -H 'content-type: application/json' \\
-    -d '{"model": "fast", "stream": true,
-         "messages": [{"role": "user", "content": "Hello"}]}'""",
+        "curl localhost:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
+        """    -d '{"model":"fast","messages":[{"role":"user","content":"Hi"}]}'""",
     ),
 )
 
