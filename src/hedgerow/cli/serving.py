@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = Path("hedgerow.yaml")
 
+_ASK = r"""curl localhost:8080/v1/chat/completions \
+    -H 'content-type: application/json' \
+    -d '{"model":"fast","messages":[{"role":"user","content":"Hi"}]}'"""
+
 EXAMPLES: Examples = (
     ("Serve ./hedgerow.yaml, or without it the providers whose keys are in the environment", "hedgerow serve"),
     ("Another file, on every interface", "hedgerow serve --config prod.yaml --listen :8080"),
     ("No file at all", "OPENAI_API_KEY=sk-... hedgerow serve"),
-    (
-        "Ask for a route by its name",
-        "curl localhost:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
-        """    -d '{"model":"fast","messages":[{"role":"user","content":"Hi"}]}'""",
-    ),
+    ("Ask for a route by its name", _ASK),
 )
 
 
