@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.driver import LoadGenerator, Result, Run, build
+from bench.driver import SOURCES, LoadGenerator, Result, Run, build
 from bench.goals import GOALS, verdicts
 from bench.install import CannotInstall, run
 from bench.peer import Installed, Launch, Peer, Setup
@@ -52,6 +52,11 @@ def _against(load: LoadGenerator, run: Run, answer: bytes) -> Result:
         result = load.measure(run, port=server.server_address[1], spin=False)
         server.shutdown()
     return result
+
+
+def test_the_load_generator_compiles_without_a_warning() -> None:
+    flags = "-O2 -Wall -Wextra -Wpedantic -Wconversion -Werror -fsyntax-only"
+    run(["cc", *flags.split(), *map(str, sorted(SOURCES.glob("*.c")))], cwd=SOURCES)
 
 
 def test_the_mock_upstream_answers_json_rightly(load: LoadGenerator) -> None:
