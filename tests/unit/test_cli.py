@@ -137,6 +137,13 @@ def test_serve_refuses_an_address_it_cannot_read(run: Run, listen: str) -> None:
     assert listen in run.err
 
 
+def test_serve_refuses_to_listen_where_a_target_is(run: Run) -> None:
+    Path("hedgerow.yaml").write_text(GOOD)
+    assert run("serve", "--listen", "127.0.0.1:9001") == 2
+    assert run.err.startswith("hedgerow: --listen 127.0.0.1:9001: ")
+    assert "targets.a.base_url: is hedgerow's own address" in run.err
+
+
 # check-config
 
 

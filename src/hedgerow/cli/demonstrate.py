@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hedgerow.cli.words import Examples
-from hedgerow.demo.options import COLUMN, PRESET, RATE, REQUESTS, SEED, SPEED, DemoOptions
+from hedgerow.demo.options import COLUMN, MOST_REQUESTS, PRESET, RATE, REQUESTS, SEED, SPEED, DemoOptions
 
 if TYPE_CHECKING:
     from hedgerow.demo.result import Result
@@ -23,7 +23,7 @@ EXAMPLES: Examples = (
 
 def demo(
     requests: Annotated[
-        int, typer.Option(min=1, max=100_000, metavar="N", help="Requests in each of the two phases.")
+        int, typer.Option(min=1, max=MOST_REQUESTS, metavar="N", help="Requests in each of the two phases.")
     ] = REQUESTS,
     rate: Annotated[
         float, typer.Option(min=0.1, max=1000.0, metavar="X", help="Requests per second; they arrive at random.")

@@ -83,10 +83,15 @@ def _listening(settings: Settings, at: Address | None) -> Settings:
     """The settings with another address; made anew, so that its checks and warnings hold for that address."""
     if at is None:
         return settings
+    from pydantic import ValidationError
+
     from hedgerow.config import Settings
 
     server = settings.server.model_copy(update={"listen": at})
-    return Settings(targets=settings.targets, routes=settings.routes, server=server)
+    try:
+        return Settings(targets=settings.targets, routes=settings.routes, server=server)
+    except ValidationError as error:
+        raise ConfigError([f"--listen {at}: {one['msg']}" for one in error.errors()]) from None
 
 
 def _welcome(settings: Settings, url: str) -> list[str]:
@@ -111,9 +116,12 @@ def _route(route: Route) -> str:
 
 
 def _askable(settings: Settings) -> str:
-    """A model name that a client can ask for."""
-    name = settings.default_route
-    return "any-model" if name == "*" else name.removesuffix("*")
+    """A model name that a client can ask for: a route of that very name, else one a known provider has."""
+    from hedgerow.config.providers import PROVIDERS
+
+    exact = [name for name in (settings.default_route, *settings.routes) if not name.endswith("*")]
+    small = [each.small for each in PROVIDERS if each.small is not None and each.name in settings.targets]
+    return next(iter(exact + small), "MODEL")
 
 
 def curl(url: str, model: str, *, key: bool = False) -> str:

@@ -71,7 +71,8 @@ async def child(name: str, *arguments: str) -> AsyncIterator[Child]:
     Raises `ChildFailed` with the end of its stderr when no ready line comes.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "hedgerow", *arguments),
+        # -P: nothing in the folder the user happens to be in shall be imported.
+        *(sys.executable, "-P", "-m", "hedgerow", *arguments),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

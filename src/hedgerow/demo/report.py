@@ -63,9 +63,9 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     facts.append(("", f"extra attempts: {formula.hedged_fraction * 100:.1f} %"))
     if result.held_back:
         facts.append(("held back", f"{result.held_back} arrivals waited for a free place in flight"))
-    facts.append(("simulated", escape(result.source)))
     added = f"p50 {result.added * 1e3:.1f} ms of real time per request by client, gateway, labs and their timers"
     facts.append(("added", f"{added}; it is in the times above, scaled"))
+    facts.append(("simulated", escape(result.source)))
     pace = "in real time" if result.speed == 1.0 else f"replayed {result.speed:g}x faster than life, times scaled back"
     facts.append(("", f"{result.rate:g} requests/s, {pace}; {result.real_seconds:.0f} s in all, seed {result.seed}"))
     if result.ok:

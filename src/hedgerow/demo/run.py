@@ -44,7 +44,8 @@ def run(options: DemoOptions, view: View, on_result: Callable[[Result, str], Non
 async def _run(options: DemoOptions, times: Source, view: View, on_result: Callable[[Result, str], None]) -> int:
     loop = asyncio.get_running_loop()
     if (this := asyncio.current_task()) is not None:
-        loop.add_signal_handler(signal.SIGTERM, this.cancel)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, this.cancel)
     began = loop.time()
     view.say("starting two simulated providers and the gateway ...")
     async with stage(options, delay=times.delay) as scene:

@@ -51,7 +51,7 @@ async def stage(options: DemoOptions, *, delay: float) -> AsyncIterator[Stage]:
 
 def _lab(name: str, options: DemoOptions) -> Sequence[str]:
     arguments = ["lab", "--name", name, "--listen", LOOPBACK]
-    arguments += ["--seed", str(options.seed), "--speed", f"{options.speed:g}", "--preset", options.preset]
+    arguments += ["--seed", str(options.seed), "--speed", str(options.speed), "--preset", options.preset]
     if options.latencies is not None:
         arguments += ["--latencies", str(options.latencies), "--column", options.column]
         arguments += [part for condition in options.where for part in ("--where", condition)]
