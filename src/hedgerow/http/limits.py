@@ -14,7 +14,7 @@ class Limits:
     """
 
     header_bytes: int = 64 * 1024
-    """Target, names and values of one request head, 4 bytes more per field; beyond: 431."""
+    """Target, names and values of one request head, 3 bytes more per field; beyond: 431."""
     body_bytes: int = 64 * 1024 * 1024
     """One request body; beyond: 413, at once when the length is declared."""
     header_timeout: float = 10.0

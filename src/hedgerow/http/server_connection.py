@@ -46,11 +46,11 @@ class Connection(asyncio.Protocol):
         "_reading_since",
         "_ready",
         "_refusal",
-        "_shared",
         "_unsent",
         "current",
         "deadline",
         "peer",
+        "shared",
         "transport",
         "write_paused",
     )
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+        self.shared = shared
         self._ready: list[ServerExchange] = []  # read, waiting for their turn
         self._held: list[memoryview] = []  # not read yet
         self._held_size = 0
@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected (and the TLS handshake is done)."""
-        shared = self._shared
+        shared = self.shared
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=shared.limits.write_buffer_high)
         address = transport.get_extra_info("peername")
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         """The connection is no more."""
         self._leave()
         self._reader.release()
-        shared = self._shared
+        shared = self.shared
         shared.connections.discard(self)
         if not shared.connections:
             shared.empty.set()
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
         """The client reads too slowly."""
         self.write_paused = True
         self._unsent = self.transport.get_write_buffer_size()
-        self.deadline = self._shared.now + self._shared.limits.write_timeout
+        self.deadline = self.shared.now + self.shared.limits.write_timeout
         if self.current is not None:
             self.current.paused()
 
@@ -133,14 +133,14 @@ class Connection(asyncio.Protocol):
             self.deadline = math.inf
             self.current.resumed()
         else:
-            self.deadline = self._shared.now + (_LINGER if self._closing else self._shared.idle_timeout)
+            self.deadline = self.shared.now + (_LINGER if self._closing else self.shared.idle_timeout)
             self._pump()
 
     # What an exchange tells
 
     def must_close(self) -> bool:
-        """While draining, the last answer for which there is a request closes the connection."""
-        return self._shared.draining and not (self._ready or self._held or self._reader.phase)
+        """Asked while draining: close after the last answer for which there is a request."""
+        return not (self._ready or self._held or self._reader.phase)
 
     def answered(self, close: bool) -> None:
         """The exchange in progress has ended whole."""
@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
         if close:
             self._close()
         elif not self.write_paused:
-            self.deadline = self._shared.now + self._shared.idle_timeout
+            self.deadline = self.shared.now + self.shared.idle_timeout
         self._pump()
 
     def broken_off(self, reset: bool) -> None:
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
 
     def call_soon(self, exchange: ServerExchange) -> None:
         """Call `exchange.catch_up()` from the loop."""
-        self._shared.loop.call_soon(exchange.catch_up)
+        self.shared.loop.call_soon(exchange.catch_up)
 
     # What the server asks and tells
 
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
         if unsent and not 0 < self._unsent <= unsent:
             # The client still takes bytes.
             self._unsent = unsent
-            self.deadline = self._shared.now + self._shared.limits.write_timeout
+            self.deadline = self.shared.now + self.shared.limits.write_timeout
         elif unsent or self._closing:
             self.deadline = math.inf
             self.transport.abort()
@@ -198,19 +198,19 @@ class Connection(asyncio.Protocol):
     # Helpers
 
     def _read(self, data: bytes | memoryview) -> None:
+        reader = self._reader
         try:
-            again = self._reader.feed(data)
+            again = reader.feed(data)
         except Refused as refused:
-            # What follows a last request is nobody's, be it well-formed or not.
-            if not (self._ready and self._ready[-1].is_last):
+            if not reader.ended:  # else it is nobody's what follows the last request
                 self._refuse(refused)
         else:
             if again:
                 self._held.insert(0, again)
                 self._held_size += len(again)
-        if self._ready and self._ready[-1].is_last:
+        if reader.ended:
             self._deaf = True
-            self._reader.stop()
+            reader.stop()
             self._drop_held()
 
     def _pump(self) -> None:
@@ -226,7 +226,7 @@ class Connection(asyncio.Protocol):
                 self._held_size -= len(piece)
                 self._read(piece)
             elif self._refusal is not None:
-                self.transport.write(refusal_bytes(self._refusal, self._shared.error_body))
+                self.transport.write(refusal_bytes(self._refusal, self.shared.error_body))
                 self._close()
             elif self._reader.continue_owed:
                 self._reader.continue_owed = False
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
                 self._settle()
                 break
         self._pumping = False
-        full = self._held_size > self._shared.limits.pipeline_bytes
+        full = self._held_size > self.shared.limits.pipeline_bytes
         if full != self._reading_paused:
             self._reading_paused = full
             if full:
@@ -248,7 +248,7 @@ class Connection(asyncio.Protocol):
         if not self._reader.phase:
             self._reading_since = None
             return
-        now = self._shared.now
+        now = self.shared.now
         if self._reading_since is None:
             self._reading_since = now
         self.deadline = self._reader.time_allowed(self._reading_since, now)
@@ -258,10 +258,10 @@ class Connection(asyncio.Protocol):
         self.deadline = math.inf
         self._reading_since = None
         try:
-            self._shared.handler(exchange)
+            self.shared.handler(exchange)
         except Exception:
             log.exception("the request handler failed")
-            exchange.fail(*self._shared.error_body(500, "Internal server error."))
+            exchange.fail(*self.shared.error_body(500, "Internal server error."))
 
     def _refuse(self, refused: Refused) -> None:
         """Take nothing further; `refused` is answered once everything before it is."""
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
         self._reader.stop()
         self._ready.clear()
         self._drop_held()
-        self.deadline = self._shared.now + _LINGER
+        self.deadline = self.shared.now + _LINGER
         exchange, self.current = self.current, None
         if exchange is not None:
             exchange.gone()

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from hedgerow.events import Headers
 from hedgerow.http.exchange import Listener
+from hedgerow.http.server_shared import Shared
 
 log = logging.getLogger("hedgerow.http")
 
@@ -33,9 +34,10 @@ class Channel(Protocol):
     transport: asyncio.Transport
     peer: str
     write_paused: bool
+    shared: Shared
 
     def must_close(self) -> bool:
-        """Whether the server wants the connection closed after the answer that starts now."""
+        """Asked while draining: whether the answer that starts now is the connection's last."""
 
     def answered(self, close: bool) -> None:
         """The exchange in progress has ended whole."""
@@ -224,7 +226,7 @@ class ServerExchange:
         block = b"".join(fields)
         if block.count(b"\n") != len(fields) or block.count(b"\r") != len(fields):
             raise ValueError("a response field contains a line break")
-        close = self.is_last or self._channel.must_close()
+        close = self.is_last or (self._channel.shared.draining and self._channel.must_close())
         if close:
             block += b"connection: close\r\n"
         elif self._legacy:

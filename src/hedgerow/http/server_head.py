@@ -19,8 +19,13 @@ WANTS_CONTINUE: Final = 1
 """The client waits for `100 Continue` before it sends the body."""
 HAS_UPGRADE: Final = 2
 """There is an upgrade field, which this server ignores as RFC 9110 section 7.8 allows."""
+HAS_CONNECTION: Final = 4
+"""There is a connection field."""
+CHUNKED: Final = 8
+NO_HOST: Final = 16
 
-_JUDGED: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade"))
+_JUDGED: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"connection"))
+_FLAGS: Final = {b"upgrade": HAS_UPGRADE, b"connection": HAS_CONNECTION}
 _REASONS: Final = {
     400: "Bad Request",
     408: "Request Timeout",
@@ -62,42 +67,50 @@ def refusal_bytes(refused: Refused, error_body: ErrorBody) -> bytes:
 
 
 def head_bytes(target: bytes, headers: Headers) -> int:
-    """Size of a head as `Limits.header_bytes` counts it."""
-    return len(target) + sum(len(name) + len(value) + 4 for name, value in headers)
+    """Size of a head as `Limits.header_bytes` counts it; never more than it had on the wire."""
+    return len(target) + sum(len(name) + len(value) + 3 for name, value in headers)
 
 
-def judge_head(method: bytes, version: str, headers: Headers, *, body_limit: int) -> int:
-    """Raise `Refused`, or say what is special about the request: `PLAIN` or flags."""
-    if version not in ("1.1", "1.0"):
-        raise Refused(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+def judge_head(method: bytes, headers: Headers, body_limit: int) -> int:
+    """Raise `Refused`, or say what is special about the request: `PLAIN` or flags, for `judge_version`."""
     if method not in METHODS:
         raise Refused(501, "This method is not supported.")
     hosts = flags = length = 0
     framed = False
     for name, value in headers:
-        if name not in _JUDGED:
-            continue
-        if name == b"host":
-            hosts += 1
-        elif name == b"upgrade":
-            flags |= HAS_UPGRADE
-        elif name == b"expect":
-            if value.lower() != b"100-continue":
-                raise Refused(417, "The only expectation known here is 100-continue.")
-            flags |= WANTS_CONTINUE
-        elif framed:
-            raise Refused(400, "The request states its length twice.")
-        elif name == b"content-length":
-            framed = True
-            length = _length(value, body_limit)
-        else:
-            framed = True
-            length = _chunked(value, version)
-    if hosts != 1 and (hosts or version == "1.1"):
-        raise Refused(400, "The request must have exactly one host field.")
-    if flags & WANTS_CONTINUE and (version == "1.0" or not length):
-        flags ^= WANTS_CONTINUE
-    return flags
+        if name in _JUDGED:
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
+                if framed:
+                    raise Refused(400, "The request states its length twice.")
+                framed = True
+                length = _length(value, body_limit)
+            elif name == b"transfer-encoding":
+                if framed:
+                    raise Refused(400, "The request states its length twice.")
+                framed = True
+                flags |= _coding(value)
+            else:
+                flags |= _FLAGS.get(name) or _expectation(value)
+    if hosts != 1:
+        if hosts:
+            raise Refused(400, "The request has more than one host field.")
+        flags |= NO_HOST
+    return flags if length or flags & CHUNKED else flags & ~WANTS_CONTINUE
+
+
+def judge_version(version: str, flags: int) -> int:
+    """Raise `Refused` where version and head do not go together, else return what is left of `flags`."""
+    if version == "1.1":
+        if flags & NO_HOST:
+            raise Refused(400, "The request has no host field.")
+        return flags
+    if version != "1.0":
+        raise Refused(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+    if flags & CHUNKED:
+        raise Refused(400, "HTTP/1.0 has no transfer-encoding.")
+    return flags & ~WANTS_CONTINUE
 
 
 def _length(value: bytes, body_limit: int) -> int:
@@ -110,9 +123,13 @@ def _length(value: bytes, body_limit: int) -> int:
     return length
 
 
-def _chunked(value: bytes, version: str) -> int:
-    if version == "1.0":
-        raise Refused(400, "HTTP/1.0 has no transfer-encoding.")
+def _coding(value: bytes) -> int:
     if value.lower() != b"chunked":
         raise Refused(400, "The only transfer-encoding known here is chunked.")
-    return 1
+    return CHUNKED
+
+
+def _expectation(value: bytes) -> int:
+    if value.lower() != b"100-continue":
+        raise Refused(417, "The only expectation known here is 100-continue.")
+    return WANTS_CONTINUE

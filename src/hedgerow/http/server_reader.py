@@ -10,7 +10,16 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 from hedgerow.events import Headers
 from hedgerow.http.limits import Limits
 from hedgerow.http.server_exchange import Channel, ServerExchange
-from hedgerow.http.server_head import HAS_UPGRADE, PLAIN, WANTS_CONTINUE, Refused, head_bytes, judge_head
+from hedgerow.http.server_head import (
+    HAS_CONNECTION,
+    HAS_UPGRADE,
+    PLAIN,
+    WANTS_CONTINUE,
+    Refused,
+    head_bytes,
+    judge_head,
+    judge_version,
+)
 
 log = logging.getLogger("hedgerow.http")
 
@@ -34,9 +43,11 @@ class RequestReader:
         "_channel",
         "_fed",
         "_feed",
+        "_fields",
         "_flags",
         "_head_size",
         "_headers",
+        "_last",
         "_legacy",
         "_limits",
         "_method",
@@ -45,6 +56,7 @@ class RequestReader:
         "_ready",
         "_target",
         "continue_owed",
+        "ended",
         "phase",
     )
 
@@ -56,6 +68,8 @@ class RequestReader:
         """What is being read: nothing yet, a head or a body."""
         self.continue_owed = False
         """The client waits for `100 Continue`."""
+        self.ended = False
+        """The last request this connection may bring has been read."""
         self._body: bytes | bytearray = b""
         self._renew_parser()
 
@@ -69,14 +83,8 @@ class RequestReader:
             return memoryview(data)[upgrade.args[0] :]
         except HttpParserError as error:
             raise _refusal_for(error) from None
-        if self.phase == IN_HEAD:
-            self._head_size += self._fed
-            if self._head_size > self._limits.header_bytes + SLICE:
-                raise self._head_too_large()
-        elif self.phase == IN_BODY:
-            self._raw_body += self._fed
-            if self._raw_body > self._limits.header_bytes + SLICE + self._body_size * _FRAMING_SLACK:
-                raise Refused(413, "The body has too much chunk framing.")
+        if self.phase:
+            self._count()
         return None
 
     def time_allowed(self, since: float, now: float) -> float:
@@ -111,8 +119,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One field of the head, or of the trailers, which are dropped."""
-        if self.phase == IN_HEAD:
-            self._headers.append((name.lower(), value.strip()))
+        self._headers.append((name.lower(), value.strip()))
 
     def on_headers_complete(self) -> None:
         """End of the head: refuse it or prepare for its body."""
@@ -120,15 +127,15 @@ class RequestReader:
         # A bound first: what it clears need not be counted field by field.
         if self._head_size + self._fed > limits.header_bytes < head_bytes(self._target, self._headers):
             raise self._head_too_large()
-        self._method = parser.get_method()
-        version = parser.get_http_version()
-        self._legacy = version == "1.0"
-        flags = judge_head(self._method, version, self._headers, body_limit=limits.body_bytes)
-        if flags != PLAIN:
-            if flags & HAS_UPGRADE and not parser.should_upgrade():
-                flags ^= HAS_UPGRADE
-            self.continue_owed = flags == WANTS_CONTINUE
+        self._method = method = parser.get_method()
+        self._last = last = not parser.should_keep_alive()
+        self._legacy = False
+        flags = judge_head(method, self._headers, limits.body_bytes)
+        if flags or last:
+            flags = self._judge_rarities(flags)
         self._flags = flags
+        self._fields = self._headers
+        self._headers = []  # for the trailers
         self._body_size = self._raw_body = 0
         self.phase = IN_BODY
 
@@ -146,18 +153,51 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         """A whole request."""
-        if self._flags & HAS_UPGRADE:
+        if self._flags:  # an upgrade: see _ignore_upgrade
             return
-        last = not self._parser.should_keep_alive()
-        body = bytes(self._body)
+        body = self._body
         self._ready.append(
-            ServerExchange(self._channel, self._method, self._target, self._headers, body, last, self._legacy)
+            ServerExchange(
+                self._channel,
+                self._method,
+                self._target,
+                self._fields,
+                body if isinstance(body, bytes) else bytes(body),
+                self._last,
+                self._legacy,
+            )
         )
+        if self._last:
+            self.ended = True
         self.phase = IDLE
         self.continue_owed = False
         self._body = b""
 
     # Helpers
+
+    def _judge_rarities(self, flags: int) -> int:
+        # A connection kept open without a word about it is HTTP/1.1, and asking for the version is slow.
+        if self._last or flags & HAS_CONNECTION:
+            version = self._parser.get_http_version()
+            self._legacy = version == "1.0"
+        else:
+            version = "1.1"
+        flags = judge_version(version, flags)
+        if flags & HAS_UPGRADE and self._parser.should_upgrade():
+            return flags
+        self.continue_owed = bool(flags & WANTS_CONTINUE)
+        return PLAIN
+
+    def _count(self) -> None:
+        """A part of a message has been fed: bound what cannot be counted exactly before its end."""
+        if self.phase == IN_HEAD:
+            self._head_size += self._fed
+            if self._head_size > self._limits.header_bytes + SLICE:
+                raise self._head_too_large()
+        else:
+            self._raw_body += self._fed
+            if self._raw_body > self._limits.header_bytes + SLICE + self._body_size * _FRAMING_SLACK:
+                raise Refused(413, "The body has too much chunk framing.")
 
     def _renew_parser(self) -> None:
         self._parser = HttpRequestParser(self)
@@ -169,7 +209,7 @@ class RequestReader:
         llhttp ends such a message at its head and takes a body for the new protocol. So a fresh parser gets the head
         again without the upgrade field; what came behind the head is fed again after it.
         """
-        fields = b"".join([b"%b: %b\r\n" % field for field in self._headers if field[0] != b"upgrade"])
+        fields = b"".join([b"%b: %b\r\n" % field for field in self._fields if field[0] != b"upgrade"])
         version = b"1.0" if self._legacy else b"1.1"
         self._renew_parser()
         self._feed(b"%b %b HTTP/%b\r\n%b\r\n" % (self._method, self._target, version, fields))
