@@ -37,7 +37,6 @@ class World:
             key=key,
             sent_at=1.0,
             first_token_at=2.0,
-            ended_at=3.0,
             text="".join(map(chunks.word, range(3))),
             answer_id=f"chatcmpl-{lab}-{record.seq}",
             attempts=attempts,

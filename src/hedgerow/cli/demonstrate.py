@@ -67,7 +67,7 @@ def demo(
         speed=speed,
         preset=preset,
         delay=None if delay is None else _seconds(delay),
-        latencies=None if latencies is None else latencies.absolute(),
+        latencies=latencies,
         column=column,
         where=tuple(where or ()),
         stay=stay,

@@ -53,10 +53,6 @@ class Child:
         self._tail = tail
         self._drain = drain
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     async def ended(self) -> ChildFailed:
         """Wait until the process is over, which it should not be; returns the error to raise."""
         status = await self._process.wait()

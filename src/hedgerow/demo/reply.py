@@ -16,7 +16,6 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     key: str
     sent_at: float
     first_token_at: float | None
-    ended_at: float
     text: str
     answer_id: str
     attempts: int
@@ -130,7 +129,6 @@ class Reply:
                 key=self.key,
                 sent_at=self._sent,
                 first_token_at=self._first,
-                ended_at=self._loop.time(),
                 text="".join(self._text),
                 answer_id=self._id,
                 attempts=int(self._headers.get(b"x-hedgerow-attempts", b"0")),

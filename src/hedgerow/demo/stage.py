@@ -71,4 +71,4 @@ def _config(urls: dict[str, str], speed: float, *, delay: float) -> dict[str, ob
         PLAIN: {"targets": list(urls), "hedge": {"delay": "off"}, "timeouts": timeouts},
         HEDGED: {"targets": list(urls), "hedge": {"delay": delay / speed}, "timeouts": timeouts},
     }
-    return {"targets": targets, "routes": routes, "server": {"log_level": "warning"}}
+    return {"targets": targets, "routes": routes, "server": {"log_level": "warning", "timeouts": {"drain": 1}}}
