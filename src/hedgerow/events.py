@@ -167,3 +167,7 @@ class TargetTakenOut(msgspec.Struct, frozen=True, gc=False):
 
 Event = RequestStarted | AttemptLaunched | HedgeSkipped | AttemptEnded | RequestFinished | TargetTakenOut
 Listener = Callable[[Event], None]
+"""Told of events as they happen, on the loop: it must be quick and must not raise.
+
+A listener with an attribute `kinds` (event types) is told of those only.
+"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from math import inf
+from typing import get_args
 
 import msgspec
 
@@ -51,7 +52,7 @@ def _opted_out(_now: float) -> Refusal | None:
 class Hedger:
     """The one object that composes a route."""
 
-    __slots__ = ("_candidates", "_health", "_listeners", "_plans", "_stall", "alone", "name", "places")
+    __slots__ = ("_audience", "_candidates", "_health", "_plans", "_stall", "alone", "name", "places")
 
     def __init__(
         self,
@@ -65,7 +66,10 @@ class Hedger:
         self.name = name
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
-        self._listeners = tuple(listeners)
+        self._audience = {
+            kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
+            for kind in get_args(Event)
+        }
         self._health = health or Health()
         self._stall = policy.stall
         self._plans = {
@@ -116,6 +120,6 @@ class Hedger:
         self._health.recovered(place.candidate)
 
     def emit(self, event: Event) -> None:
-        """Tell every listener, in order."""
-        for listener in self._listeners:
+        """Tell every listener of this kind of event, in order."""
+        for listener in self._audience[type(event)]:
             listener(event)

@@ -54,13 +54,17 @@ class Scripted:
 
     def fail(self, attempt: int, failure: Failure) -> None:
         self.note(f"fail {attempt} {failure.kind}")
-        assert self.run is not None
-        self.run.finished()
+        self.finish()
 
     def expire(self, failure: Failure) -> None:
         self.note(f"expire {failure.kind}")
-        assert self.run is not None
-        self.run.finished()
+        self.finish()
+
+    def finish(self) -> None:
+        """Tell the run that the request is over, once."""
+        run, self.run = self.run, None
+        if run is not None:
+            run.finished()
 
 
 def play(
@@ -77,7 +81,7 @@ def play(
         if gone_at is not None:
             loop.call_at(gone_at, run.client_gone)
         await asyncio.sleep(100)
-        run.finished()
+        driver.finish()
         return driver.log
 
     return run_virtual(main)
@@ -171,7 +175,7 @@ class TestAfterCommit:
             for at in pieces:
                 loop.call_at(at, run.touch)
             await asyncio.sleep(100)
-            run.finished()
+            driver.finish()
             return driver.log[2:]
 
         return run_virtual(main)

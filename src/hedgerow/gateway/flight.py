@@ -186,11 +186,12 @@ class Flight:
         self._exchange.write(data)
         self._last = data
         self.run.touch()
-        if done and self._winner is not None and self._winner.scanner is not None:
-            self._winner.done = True
-            self.ended(self._winner.scanner.ending(True))
-            if self._winner.call is not None:
-                self._gateway.linger(self._winner.call)
+        winner = self._winner
+        if done and winner is not None and winner.scanner is not None:
+            winner.done = True
+            self.ended(winner.scanner.ending(True))
+            if winner.call is not None:
+                self._gateway.linger(winner.call)
 
     def ended(self, ending: Ending) -> None:
         """The committed answer's body ended, broke off, or said that it is complete."""
@@ -275,6 +276,9 @@ class Flight:
         self._exchange.listener = None
         self.run.finished()
         winner = self._winner
+        launched = len(self._attempts)
+        self._attempts.clear()  # attempts hold their flight: leave no cycle to the collector
+        self._winner = None
         self._gateway.landed(self)
         self._route.hedger.emit(
             RequestFinished(
@@ -287,7 +291,7 @@ class Flight:
                 self.now(),
                 status,
                 winner.index if winner is not None else None,
-                len(self._attempts),
+                launched,
                 outcome,
                 usage,
             )

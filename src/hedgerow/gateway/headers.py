@@ -6,8 +6,6 @@ else passes as it came.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from hedgerow.events import Headers
@@ -54,46 +52,40 @@ def read(headers: Headers) -> Incoming:
     forward: list[bytes] = []
     authorization: bytes | None = None
     opted_out = False
-    dropped = _listed_in_connection(headers)
     for name, value in headers:
         if name in _NOT_UPSTREAM:
             if name == b"authorization":
                 authorization = value
             elif name == b"x-api-key" and authorization is None:
                 authorization = b"Bearer " + value
+            elif name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
+                return read(_without_listed(headers, value))
         elif name.startswith(_PREFIX):
             opted_out = opted_out or (name == b"x-hedgerow-hedge" and value.lower() == b"off")
-        elif name not in dropped:
+        else:
             forward.append(b"%b: %b\r\n" % (name, value))
     return Incoming(b"".join(forward), authorization, opted_out)
 
 
 def to_client(headers: Headers, *, keep_length: bool = False) -> Headers:
     """An upstream's header fields without those that belong to its connection with us."""
-    dropped = _listed_in_connection(headers)
-    return [
-        field
-        for field in headers
-        if (field[0] not in _NOT_DOWNSTREAM or (keep_length and field[0] == b"content-length"))
-        and field[0] not in dropped
-        and not field[0].startswith(_PREFIX)
-    ]
+    kept: Headers = []
+    for field in headers:
+        name = field[0]
+        if name not in _NOT_DOWNSTREAM:
+            if not name.startswith(_PREFIX):
+                kept.append(field)
+        elif name == b"connection" and field[1].lower() not in _PLAIN_CONNECTION:
+            return to_client(_without_listed(headers, field[1]), keep_length=keep_length)
+        elif keep_length and name == b"content-length":
+            kept.append(field)
+    return kept
 
 
-def value_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """The first value of a field, None when it is absent."""
-    for field, value in headers:
-        if field == name:
-            return value
-    return None
+_PLAIN_CONNECTION = (b"keep-alive", b"close", b"")
 
 
-_NOBODY: frozenset[bytes] = frozenset()
-
-
-def _listed_in_connection(headers: Headers) -> frozenset[bytes]:
-    """Fields that `Connection` declares hop-by-hop; almost always none."""
-    listed = value_of(headers, b"connection")
-    if listed is None or listed.lower() in (b"keep-alive", b"close"):
-        return _NOBODY
-    return frozenset(name.strip().lower() for name in listed.split(b","))
+def _without_listed(headers: Headers, connection: bytes) -> Headers:
+    """The fields without `Connection` and those that it declares hop-by-hop; rare."""
+    dropped = {name.strip().lower() for name in connection.split(b",")} | {b"connection"}
+    return [field for field in headers if field[0] not in dropped]
