@@ -28,9 +28,9 @@ def as_json(result: Result) -> str:
 
 def seconds(value: float) -> str:
     """Seconds as people write them: 850 ms, 1.07 s, 13.4 s."""
-    if value < 1.0:
+    if value < 0.9995:
         return f"{value * 1e3:.0f} ms"
-    return f"{value:.2f} s" if value < 10.0 else f"{value:.1f} s"
+    return f"{value:.2f} s" if value < 9.995 else f"{value:.1f} s"
 
 
 def _table(result: Result) -> Table:
