@@ -137,8 +137,8 @@ class Client:
 class MemoryTransport(asyncio.Transport):
     """Keeps what is written; the test plays the network."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 51234)})
+    def __init__(self, peer: tuple[str | int, ...]) -> None:
+        super().__init__({"peername": peer})
         self.written = bytearray()
         self.unsent = 0
         self.ended = ""
@@ -179,10 +179,17 @@ class MemoryTransport(asyncio.Transport):
 class Wire:
     """One server connection without a network, on a clock moved by hand."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, handler: Desk, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        handler: Desk,
+        limits: Limits | None = None,
+        *,
+        peer: tuple[str | int, ...] = ("127.0.0.1", 51234),
+    ) -> None:
         self.shared = Shared(handler, limits or Limits(), plain_error_body, loop)
         self.shared.now = 0.0
-        self.transport = MemoryTransport()
+        self.transport = MemoryTransport(peer)
         self.connection = Connection(self.shared)
         self.connection.connection_made(self.transport)
 
