@@ -204,6 +204,10 @@ class Wire:
             self.connection.expire()
         return bytes(self.transport.written)
 
+    def reads(self) -> bool:
+        """Whether the server takes bytes from the client."""
+        return self.transport.reading
+
     @property
     def written(self) -> bytes:
         return bytes(self.transport.written)

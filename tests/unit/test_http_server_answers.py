@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -260,22 +260,19 @@ def test_an_answer_after_its_end_is_a_mistake(loop: asyncio.AbstractEventLoop) -
     wire = Wire(loop, desk)
     wire.receive(GET % b"")
     (exchange,) = desk.seen
-    for early in (lambda: exchange.write(b"x"), exchange.end):
+    before: list[Callable[[], None]] = [lambda: exchange.write(b"x"), exchange.end]
+    again: list[Callable[[], None]] = [lambda: exchange.start(200, []), lambda: exchange.respond(200, [], b"")]
+    for call in before:
         with pytest.raises(RuntimeError, match="before start"):
-            early()
+            call()
     exchange.start(200, TEXT)
-    for again in (lambda: exchange.start(200, TEXT), lambda: exchange.respond(200, TEXT, b"")):
+    for call in again:
         with pytest.raises(RuntimeError, match="already started"):
-            again()
+            call()
     exchange.end()
-    for late in (
-        lambda: exchange.start(200, []),
-        lambda: exchange.respond(200, [], b""),
-        lambda: exchange.write(b"x"),
-        exchange.end,
-    ):
+    for call in before + again:
         with pytest.raises(RuntimeError, match="already ended"):
-            late()
+            call()
     exchange.abort()
     assert wire.transport.ended == ""
 

@@ -103,11 +103,11 @@ def test_reading_pauses_only_beyond_the_bound_and_resumes(loop: asyncio.Abstract
     wire.receive(GET % b"1", b"x" * 0)
     first = GET % (b"2" * 40)
     wire.receive(first)
-    assert wire.transport.reading
+    assert wire.reads()
     wire.receive(first)
-    assert not wire.transport.reading
+    assert not wire.reads()
     echo(desk.seen[0])
-    assert wire.transport.reading
+    assert wire.reads()
     assert [exchange.target for exchange in desk.seen] == [b"/1", b"/" + b"2" * 40]
 
 
@@ -115,7 +115,7 @@ def test_pipelined_bytes_are_bounded_however_they_come(loop: asyncio.AbstractEve
     desk = Desk()
     wire = Wire(loop, desk)
     wire.receive((GET % b"") * 10_000)
-    assert not wire.transport.reading
+    assert not wire.reads()
     assert len(wire.connection._ready) <= 16 * 1024 / len(GET % b"")
 
 

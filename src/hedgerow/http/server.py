@@ -9,6 +9,7 @@ whole = await server.drain(30.0)
 from __future__ import annotations
 
 import asyncio
+import selectors
 import ssl as tls
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +26,8 @@ from hedgerow.http.server_shared import Shared
 _DRAIN_LINGER: Final = 0.25
 """Seconds an idle connection stays open while draining, so that a request already on the wire is answered."""
 _DRAIN_TICK: Final = 0.05
-_ACCEPT_TURNS: Final = 8
-"""Turns of the loop in which waiting connections are accepted and set up before listening ends."""
+_SET_UP_TURNS: Final = 5
+"""Turns of the loop from accepting a connection to its first bytes."""
 
 
 class Server:
@@ -110,12 +111,11 @@ class Server:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         shared.draining = True
-        for _ in range(_ACCEPT_TURNS):
-            await asyncio.sleep(0)
+        linger = min(timeout, _DRAIN_LINGER)
+        await self._accept_waiting(loop.time() + linger)
         self._stop_listening()
         self._tick = min(self._tick, _DRAIN_TICK)
         self._on_tick()
-        linger = min(timeout, _DRAIN_LINGER)
         shared.idle_timeout = min(shared.idle_timeout, linger)
         for connection in shared.connections:
             if connection.idle:
@@ -141,6 +141,17 @@ class Server:
             for connection in list(self._shared.connections):
                 connection.transport.abort()
             await self._shared.empty.wait()
+
+    async def _accept_waiting(self, deadline: float) -> None:
+        """Let the loop accept what waits in the backlog (uvloop takes one connection a turn) and set it up."""
+        loop = asyncio.get_running_loop()
+        with selectors.DefaultSelector() as selector:
+            for sock in self.sockets:
+                selector.register(sock.fileno(), selectors.EVENT_READ)
+            while selector.get_map() and selector.select(0) and loop.time() < deadline:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        for _ in range(_SET_UP_TURNS):
+            await asyncio.sleep(0)
 
     def _running(self) -> Shared:
         if self._shared is None:

@@ -14,8 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import socket
-import struct
 from typing import Final, cast
 
 from hedgerow.http.server_exchange import ServerExchange
@@ -156,7 +154,7 @@ class Connection(asyncio.Protocol):
         self.current = None
         self._leave()
         if reset:
-            _reset(self.transport)
+            self.transport.abort()
         else:
             self.transport.close()
 
@@ -297,11 +295,3 @@ class Connection(asyncio.Protocol):
     def _drop_held(self) -> None:
         self._held.clear()
         self._held_size = 0
-
-
-def _reset(transport: asyncio.Transport) -> None:
-    """Close with a TCP reset: the only way to show that an answer without length or chunks is not whole."""
-    sock = transport.get_extra_info("socket")
-    if sock is not None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    transport.abort()

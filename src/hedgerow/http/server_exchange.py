@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -43,7 +45,7 @@ class Channel(Protocol):
         """The exchange in progress has ended whole."""
 
     def broken_off(self, reset: bool) -> None:
-        """The exchange in progress has ended short; with `reset` only a TCP reset can show it to the client."""
+        """The exchange in progress has ended short; with `reset` what is unsent is thrown away."""
 
     def call_soon(self, exchange: ServerExchange) -> None:
         """Call `exchange.catch_up()` from the loop."""
@@ -180,6 +182,11 @@ class ServerExchange:
             return
         unframed = self._state == _STREAMING and not self._chunked and self._left is None
         self._finish()
+        if unframed:
+            # Only a TCP reset can show that an answer without length or chunks is not whole.
+            sock = self._transport.get_extra_info("socket")
+            if sock is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._channel.broken_off(unframed)
 
     # What the connection tells its exchange
