@@ -52,14 +52,17 @@ class Driver(Protocol):
     def expire(self, failure: Failure) -> None:
         """The committed answer stalled or ran out of time: break it off."""
 
+    def last_data_at(self) -> float:
+        """When a piece of the committed answer last arrived, on the loop's clock."""
+
 
 class Run:
     """Drives one race on the running loop.
 
-    `stall` and the plan's `total` (seconds) go on after commit, for as long as `touch` is not followed by `finished`.
+    `stall` and the plan's `total` (seconds) go on after commit, from `watch` to `finished`.
     """
 
-    __slots__ = ("_armed_at", "_driver", "_last_data", "_loop", "_stall", "_timer", "_total_at", "race")
+    __slots__ = ("_armed_at", "_driver", "_loop", "_stall", "_timer", "_total_at", "_watching", "race")
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class Run:
         self._stall = stall
         self._timer: asyncio.TimerHandle | None = None
         self._armed_at = inf
-        self._last_data = inf
+        self._watching = False
         self._total_at = plan.total
 
     def start(self) -> None:
@@ -104,20 +107,15 @@ class Run:
 
     def watch(self) -> None:
         """The committed answer goes on streaming: from now on stall and total limits hold."""
-        self.touch()
-        due = min(self._last_data + self._stall, self._total_at)
+        self._watching = True
+        due = min(self._driver.last_data_at() + self._stall, self._total_at)
         if due < self._armed_at:
             self._arm(due)
-
-    def touch(self) -> None:
-        """A piece of the committed answer arrived."""
-        self._last_data = self._loop.time()
 
     def finished(self) -> None:
         """The request is over: nothing more will be asked or told. Called once."""
         del self._driver  # driver and run hold each other: leave no cycle to the collector
-        self._last_data = inf
-        self._armed_at = inf
+        self._watching = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -139,11 +137,11 @@ class Run:
             self._apply(self.race.tick(now))
             if not self.race.over:
                 self._arm(self.race.wake_at)
-        elif self._last_data < inf:
+        elif self._watching:
             self._check_stream(now)
 
     def _check_stream(self, now: float) -> None:
-        stalled_at = self._last_data + self._stall
+        stalled_at = self._driver.last_data_at() + self._stall
         if now >= self._total_at:
             self._driver.expire(Failure(FailureClass.TIMEOUT_TOTAL, "the answer was not whole within the total limit"))
         elif now >= stalled_at:

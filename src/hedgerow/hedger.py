@@ -52,7 +52,7 @@ def _opted_out(_now: float) -> Refusal | None:
 class Hedger:
     """The one object that composes a route."""
 
-    __slots__ = ("_audience", "_candidates", "_health", "_plans", "_stall", "alone", "name", "places")
+    __slots__ = ("_alone", "_audience", "_candidates", "_everyone", "_health", "_plans", "_stall", "name", "places")
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class Hedger:
         }
         self._health = health or Health()
         self._stall = policy.stall
+        self._everyone: Sequence[int] = range(len(self.places))
         self._plans = {
             (stream, replayable): Plan(
                 delay=policy.delay,
@@ -85,29 +86,34 @@ class Hedger:
             for stream in (True, False)
             for replayable in (True, False)
         }
-        self.alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
-
-    def usable(self, now: float) -> Sequence[int]:
-        """Indices into `places` to try, best first."""
-        return self._health.usable(self._candidates, now)
-
-    def plan(self, *, stream: bool, replayable: bool) -> Plan:
-        """The rules for such a request; `replayable` is False when it must not take effect twice."""
-        return self._plans[stream, replayable]
+        self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
 
     def run(
         self,
         driver: Driver,
-        plan: Plan,
-        order: Sequence[int],
+        now: float,
         *,
         loop: asyncio.AbstractEventLoop,
-        opted_out: bool = False,
-    ) -> Run:
-        """A run over these places (indices into `places`); with `opted_out` no hedge starts."""
-        everyone = self._candidates
-        candidates = everyone if order == range(len(everyone)) else [everyone[index] for index in order]
-        return Run(driver, plan, candidates, _opted_out if opted_out else None, loop=loop, stall=self._stall)
+        stream: bool,
+        replayable: bool,
+        opted_out: bool,
+    ) -> tuple[Run, Sequence[int]]:
+        """A run, and which of `places` its candidates are.
+
+        `replayable` is False for a request that must not take effect twice; with `opted_out` no hedge starts.
+        """
+        order = self._everyone
+        candidates: Sequence[Candidate] = self._candidates
+        if self._health.anybody_out:
+            order = self._health.usable(candidates, now)
+            candidates = [candidates[index] for index in order]
+        whether = _opted_out if opted_out else None
+        plan = self._plans[stream, replayable]
+        return Run(driver, plan, candidates, whether, loop=loop, stall=self._stall), order
+
+    def run_alone(self, driver: Driver, *, loop: asyncio.AbstractEventLoop) -> tuple[Run, Sequence[int]]:
+        """A run of one attempt, at the first place, whatever happens."""
+        return Run(driver, self._alone, self._candidates[:1], loop=loop, stall=self._stall), (0,)
 
     def failed(self, place: Place, failure: Failure, now: float) -> None:
         """Let the health of targets learn from an attempt that failed."""
@@ -117,7 +123,12 @@ class Hedger:
 
     def answered(self, place: Place) -> None:
         """The place gave a good answer: it is healthy."""
-        self._health.recovered(place.candidate)
+        if self._health.anybody_out:
+            self._health.recovered(place.candidate)
+
+    def hears(self, kind: type[Event]) -> bool:
+        """Whether anybody listens to this kind of event; where nobody does, it need not be made."""
+        return bool(self._audience[kind])
 
     def emit(self, event: Event) -> None:
         """Tell every listener of this kind of event, in order."""

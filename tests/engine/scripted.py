@@ -57,7 +57,9 @@ class ScriptedPool:
         self.cancelled_at: list[float] = []
         self.paused = 0
 
-    def send(self, sink: Sink, head: bytes, body: bytes, *, method: bytes = b"POST") -> ScriptedCall:
+    def send(
+        self, sink: Sink, head: bytes, body: bytes, *, method: bytes = b"POST", resend: bool = True
+    ) -> ScriptedCall:
         self.requests.append((self.loop.time(), head, body))
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
         return ScriptedCall(self, sink, script)

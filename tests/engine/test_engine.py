@@ -27,6 +27,7 @@ class Scripted:
     log: list[tuple[float, str]] = field(default_factory=list)
     timers: dict[int, asyncio.TimerHandle] = field(default_factory=dict)
     run: Run | None = None
+    last_data: float = 0.0
 
     def note(self, what: str) -> None:
         self.log.append((round(self.loop.time(), 9), what))
@@ -48,6 +49,7 @@ class Scripted:
 
     def commit(self, attempt: int) -> None:
         self.note(f"commit {attempt}")
+        self.touch()
 
     def skip(self, reason: Reason, detail: str) -> None:
         self.note(f"skip {reason}")
@@ -59,6 +61,13 @@ class Scripted:
     def expire(self, failure: Failure) -> None:
         self.note(f"expire {failure.kind}")
         self.finish()
+
+    def last_data_at(self) -> float:
+        return self.last_data
+
+    def touch(self) -> None:
+        """A piece of the committed answer came."""
+        self.last_data = self.loop.time()
 
     def finish(self) -> None:
         """Tell the run that the request is over, once."""
@@ -173,7 +182,7 @@ class TestAfterCommit:
             run.start()
             loop.call_at(1.0, run.watch)
             for at in pieces:
-                loop.call_at(at, run.touch)
+                loop.call_at(at, driver.touch)
             await asyncio.sleep(100)
             driver.finish()
             return driver.log[2:]

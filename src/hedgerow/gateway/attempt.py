@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hedgerow.errors import ConnectFailed, PoolExhausted, UpstreamError
@@ -14,14 +15,20 @@ if TYPE_CHECKING:
     from hedgerow.gateway.target import Target
 
 
+def _never(_data: bytes) -> bool:
+    return False
+
+
 class Attempt:
     """Feeds the scanner, holds bytes until commit, then hands every piece on."""
 
     __slots__ = (
         "_flight",
         "_held_limit",
+        "_time",
+        "_watch",
+        "_write",
         "call",
-        "committed",
         "done",
         "ended",
         "first_token_at",
@@ -29,6 +36,8 @@ class Attempt:
         "headers_at",
         "held",
         "index",
+        "last",
+        "last_data_at",
         "launched_at",
         "received",
         "role",
@@ -53,7 +62,12 @@ class Attempt:
         self.scanner: Scanner | None = None
         self.held: list[bytes] = []
         self.received = 0
-        self.committed = False
+        self.last_data_at = now
+        self.last = b""
+        """The piece that was last delivered."""
+        self._time = flight.time
+        self._write: Callable[[bytes], None] | None = None
+        self._watch: Callable[[bytes], bool] = _never
         self.whole = False
         """The body has ended (before commit)."""
         self.done = False
@@ -63,51 +77,59 @@ class Attempt:
 
     def on_head(self, status: int, headers: Headers) -> None:
         flight = self._flight
-        self.headers_at = flight.now()
+        self.headers_at = now = self._time()
         self.status = status
         self.headers = headers
         if flight.protocol.accepts_head:
             self.scanner = flight.protocol.scanner(flight.facts, headers)
-            self.first_token_at = self.headers_at
+            self.first_token_at = now
             flight.run.accepted(self.index)
         elif 200 <= status < 300:
             self.scanner = flight.protocol.scanner(flight.facts, headers)
 
     def on_data(self, data: bytes) -> None:
         self.received += len(data)
-        scanner = self.scanner
-        if self.committed:
-            if not self.done and scanner is not None:
-                self._flight.forward(data, scanner.watch(data))
-            return
-        self.held.append(data)
-        if self.received > self._held_limit:
-            self._give_up(f"more than {self._held_limit} bytes came before a first token")
-        elif scanner is not None and (verdict := scanner.feed(data)) is not None:
-            self._judged(verdict)
+        if self._write is None:
+            self._hold(data)
+        elif not self.done:
+            self.last_data_at = self._time()
+            self.last = data
+            self._write(data)
+            if self._watch(data):
+                self._complete()
 
     def on_end(self) -> None:
-        if self.committed:
-            if self.done or self.scanner is None:
-                return
-            self._flight.ended(self.scanner.ending(True))
+        if self._write is not None:
+            if not self.done and self.scanner is not None:
+                self._flight.ended(self.scanner.ending(True))
             return
         self.whole = True
-        body = self.body()
         if self.scanner is None:
-            status = self.status or 0
-            self._flight.lost(self, self._flight.protocol.classify(status, self.headers, body))
+            self._flight.lost(self, self._flight.protocol.classify(self.status or 0, self.headers, self.body()))
         else:
-            self._judged(self.scanner.eof(body))
+            self._judged(self.scanner.eof(self.body()))
 
     def on_error(self, error: UpstreamError) -> None:
-        if self.committed:
+        if self._write is not None:
             if not self.done and self.scanner is not None:
                 self._flight.ended(self.scanner.ending(False))
             return
         connect = isinstance(error, ConnectFailed | PoolExhausted)
         kind = FailureClass.CONNECT if connect else FailureClass.PROTOCOL
         self._flight.lost(self, Failure(kind, str(error)))
+
+    def deliver_to(self, write: Callable[[bytes], None]) -> None:
+        """From commit on: hand over what is held, then every piece as it comes."""
+        self._write = write
+        scanner = self.scanner
+        if scanner is not None:
+            self._watch = scanner.watch
+        if self.held:
+            self.last = self.body()
+            self.held = []
+            write(self.last)
+        if scanner is not None and scanner.watch(b""):
+            self._complete()
 
     def body(self) -> bytes:
         """All that is held, as one piece."""
@@ -128,16 +150,31 @@ class Attempt:
             self.launched_at,
             self.headers_at,
             self.first_token_at,
-            self._flight.now(),
+            self._time(),
             self.status,
             self.received,
             failure,
             usage,
         )
 
+    def _hold(self, data: bytes) -> None:
+        self.held.append(data)
+        if self.received > self._held_limit:
+            self._give_up(f"more than {self._held_limit} bytes came before a first token")
+        elif self.scanner is not None and (verdict := self.scanner.feed(data)) is not None:
+            self._judged(verdict)
+
+    def _complete(self) -> None:
+        """The protocol's end marker has come; what follows it is nobody's business."""
+        self.done = True
+        if self.scanner is not None:
+            self._flight.ended(self.scanner.ending(True))
+        if self.call is not None:
+            self._flight.linger(self.call)
+
     def _judged(self, verdict: Verdict) -> None:
         if isinstance(verdict, Accepted):
-            self.first_token_at = self._flight.now()
+            self.first_token_at = self.last_data_at = self._time()
             self._flight.run.accepted(self.index)
             return
         if not self.whole and self.call is not None:

@@ -69,12 +69,12 @@ class Gateway:
         return [name for name in self._routes if not name.endswith("*")]
 
     def __call__(self, exchange: Exchange) -> None:
-        path, _, query = exchange.target.partition(b"?")
-        page = pages.find(exchange.method, path)
+        protocol = lookup(exchange.method, exchange.target)
+        # Whatever is hedged is none of our own pages; asked in this order, it is not looked up among them.
+        page = None if protocol.hedgeable else pages.find(exchange.method, exchange.target)
         if page is not None and not page.private:
             page.answer(self, exchange)
             return
-        protocol = lookup(exchange.method, path)
         try:
             incoming = headers.read(exchange.headers)
             if self._access is not None:
@@ -83,15 +83,14 @@ class Gateway:
             if page is not None:
                 page.answer(self, exchange)
                 return
-            if not path.startswith(b"/v1/"):
-                raise RequestError(404, pages.no_such_path(path), code="not_found")
+            if not exchange.target.startswith(b"/v1/"):
+                raise RequestError(404, pages.no_such_path(exchange.target), code="not_found")
             facts = protocol.facts(exchange.body)
             route = self._route_for(facts, protocol)
         except RequestError as error:
             refuse(exchange, protocol, error)
             return
-        rest = path[3:] + (b"?" + query if query else b"")
-        flight = Flight(self, exchange, route, protocol, facts, incoming, rest)
+        flight = Flight(self, exchange, route, protocol, facts, incoming, exchange.target[3:])
         self._flights.add(flight)
         flight.start()
 
@@ -136,5 +135,5 @@ class Gateway:
 def refuse(exchange: Exchange, protocol: Protocol, error: RequestError) -> None:
     """Answer a request that is not sent anywhere."""
     kind = "authentication_error" if error.status == 401 else "invalid_request_error"
-    body = protocol.error_body(error.status, error.message, kind=kind, code=error.code)
+    body = protocol.error_body(error.status, error.message, kind=kind, code=error.code, param=error.param)
     exchange.respond(error.status, JSON, body)

@@ -6,8 +6,6 @@ client that left or reads slowly. Whatever happens, the request ends once: `_fin
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hedgerow.events import (
@@ -27,6 +25,7 @@ from hedgerow.gateway import answers
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.headers import Incoming
 from hedgerow.http.exchange import Exchange
+from hedgerow.http.upstream import Call
 from hedgerow.wire.base import Ending, Facts, Protocol
 
 if TYPE_CHECKING:
@@ -49,8 +48,6 @@ class Flight:
         "_gone",
         "_hedged",
         "_incoming",
-        "_last",
-        "_loop",
         "_order",
         "_path",
         "_route",
@@ -60,6 +57,7 @@ class Flight:
         "protocol",
         "request_id",
         "run",
+        "time",
     )
 
     def __init__(
@@ -77,7 +75,7 @@ class Flight:
         self._route = route
         self._incoming = incoming
         self._path = path
-        self._loop: asyncio.AbstractEventLoop = gateway.loop
+        self.time = gateway.loop.time
         self.protocol = protocol
         self.facts = facts
         self.request_id = gateway.next_id()
@@ -86,41 +84,41 @@ class Flight:
         self._winner: Attempt | None = None
         self._hedged = False
         self._gone = False
-        self._last = b""
-        self._started_at = now = gateway.loop.time()
-        hedger = route.hedger
+        self._started_at = now = self.time()
         if protocol.hedgeable:
-            self._order: Sequence[int] = hedger.usable(now)
-            plan = hedger.plan(stream=facts.stream, replayable=facts.forbids_hedge is None)
+            self.run, self._order = route.hedger.run(
+                self,
+                now,
+                loop=gateway.loop,
+                stream=facts.stream,
+                replayable=facts.forbids_hedge is None,
+                opted_out=incoming.opted_out,
+            )
         else:
-            self._order = (0,)
-            plan = hedger.alone
-        self.run = hedger.run(self, plan, self._order, loop=self._loop, opted_out=incoming.opted_out)
+            self.run, self._order = route.hedger.run_alone(self, loop=gateway.loop)
 
     def start(self) -> None:
         """Launch the first attempt."""
         self._exchange.listener = self
-        route = self._route
-        route.hedger.emit(
-            RequestStarted(self.request_id, route.name, self.protocol.name, self.facts.stream, self._started_at)
-        )
+        route, stream = self._route, self.facts.stream
+        if route.hedger.hears(RequestStarted):
+            started = RequestStarted(self.request_id, route.name, self.protocol.name, stream, self._started_at)
+            route.hedger.emit(started)
         self.run.start()
-
-    def now(self) -> float:
-        """The loop's time, in seconds."""
-        return self._loop.time()
 
     # The engine's Driver.
 
     def launch(self, attempt: int, candidate: int, role: Role) -> None:
         target = self._route.targets[self._order[candidate]]
-        now = self._loop.time()
-        self._hedged = self._hedged or role is Role.HEDGE
+        now = self.time()
+        if role is Role.HEDGE:
+            self._hedged = True
         limits = self._gateway.limits
         held_limit = limits.held_bytes if self.facts.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
         self._attempts.append(launched)
-        self._route.hedger.emit(AttemptLaunched(self.request_id, attempt, target.name, role, now))
+        if self._route.hedger.hears(AttemptLaunched):
+            self._route.hedger.emit(AttemptLaunched(self.request_id, attempt, target.name, role, now))
         launched.call = target.send(
             launched,
             method=self._exchange.method,
@@ -128,6 +126,7 @@ class Flight:
             forward=self._incoming.forward,
             authorization=self._incoming.authorization,
             body=self._body_for(target),
+            resend=self.facts.forbids_hedge is None,
         )
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
@@ -142,7 +141,6 @@ class Flight:
 
     def commit(self, attempt: int) -> None:
         winner = self._winner = self._attempts[attempt]
-        winner.committed = True
         self._route.hedger.answered(winner.target.place)
         head = answers.head_of(self, winner)
         status = winner.status or 200
@@ -151,15 +149,12 @@ class Flight:
             self._complete(winner.scanner.ending(True) if winner.scanner else None)
             return
         self._exchange.start(status, head)
-        if winner.held:
-            self._last = winner.body()
-            winner.held = []
-            self._exchange.write(self._last)
         self.run.watch()
+        winner.deliver_to(self._exchange.write)
 
     def skip(self, reason: Reason, detail: str) -> None:
         detail = detail or self.facts.forbids_hedge or ""
-        self._route.hedger.emit(HedgeSkipped(self.request_id, self._route.name, reason, self.now(), detail))
+        self._route.hedger.emit(HedgeSkipped(self.request_id, self._route.name, reason, self.time(), detail))
 
     def fail(self, attempt: int, failure: Failure) -> None:
         answer = answers.failure_answer(self, self._attempts[attempt], failure)
@@ -173,25 +168,20 @@ class Flight:
         winner.call.cancel()
         self._break_off(failure, None)
 
+    def last_data_at(self) -> float:
+        return self._winner.last_data_at if self._winner is not None else self._started_at
+
     # Told by attempts.
 
     def lost(self, attempt: Attempt, failure: Failure) -> None:
         """An attempt failed before commit."""
         self._speak(attempt, Outcome.FAILED, failure)
-        self._route.hedger.failed(attempt.target.place, failure, self.now())
+        self._route.hedger.failed(attempt.target.place, failure, self.time())
         self.run.failed(attempt.index, failure)
 
-    def forward(self, data: bytes, done: bool) -> None:
-        """A piece of the committed answer; `done` when it holds the protocol's end marker."""
-        self._exchange.write(data)
-        self._last = data
-        self.run.touch()
-        winner = self._winner
-        if done and winner is not None and winner.scanner is not None:
-            winner.done = True
-            self.ended(winner.scanner.ending(True))
-            if winner.call is not None:
-                self._gateway.linger(winner.call)
+    def linger(self, call: Call) -> None:
+        """The answer is complete, but its body may go on."""
+        self._gateway.linger(call)
 
     def ended(self, ending: Ending) -> None:
         """The committed answer's body ended, broke off, or said that it is complete."""
@@ -219,7 +209,8 @@ class Flight:
 
     def on_resume(self) -> None:
         if self._winner is not None and self._winner.call is not None:
-            self.run.touch()
+            # The silence while we did not read was ours.
+            self._winner.last_data_at = self.time()
             self._winner.call.resume()
 
     # What responses say about us.
@@ -263,7 +254,7 @@ class Flight:
             return
         frame = self.protocol.error_frame(failure) if failure.body is None else b""
         if frame:  # the upstream told no error of its own
-            self._exchange.write(frame if self._last.endswith(_EVENT_ENDS) else b"\n\n" + frame)
+            self._exchange.write(frame if winner.last.endswith(_EVENT_ENDS) else b"\n\n" + frame)
         self._exchange.abort()
         self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
         self._finish(Outcome.FAILED_AFTER_COMMIT, winner.status, usage)
@@ -280,19 +271,19 @@ class Flight:
         self._attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._gateway.landed(self)
-        self._route.hedger.emit(
-            RequestFinished(
+        if self._route.hedger.hears(RequestFinished):
+            finished = RequestFinished(
                 self.request_id,
                 self._route.name,
                 self.protocol.name,
                 self.facts.stream,
                 self._started_at,
                 winner.first_token_at if winner is not None else None,
-                self.now(),
+                self.time(),
                 status,
                 winner.index if winner is not None else None,
                 launched,
                 outcome,
                 usage,
             )
-        )
+            self._route.hedger.emit(finished)

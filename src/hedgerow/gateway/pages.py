@@ -23,16 +23,17 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     private: bool
 
 
-def find(method: bytes, path: bytes) -> Page | None:
+def find(method: bytes, target: bytes) -> Page | None:
     """The page for this request, None when it is not one of ours."""
+    path = target.partition(b"?")[0]
     if method in (b"GET", b"HEAD"):
         return _GET.get(path) or (_MODEL if path.startswith(b"/v1/models/") else None)
     return _OPTIONS if method == b"OPTIONS" else None
 
 
-def no_such_path(path: bytes) -> str:
+def no_such_path(target: bytes) -> str:
     """What to do about a path we do not serve."""
-    shown = path[:100].decode("latin-1")
+    shown = target.partition(b"?")[0][:100].decode("latin-1")
     return f"There is nothing at '{shown}'. Clients use base_url http://<this host>/v1; see also /livez, /readyz."
 
 

@@ -58,8 +58,12 @@ class Target:
         forward: bytes,
         authorization: bytes | None,
         body: bytes,
+        resend: bool,
     ) -> Call:
-        """Start a request. `path` is what follows `/v1` with its query; `forward` the client's fields, CRLF-ended."""
+        """Start a request. `path` is what follows `/v1` with its query; `forward` the client's fields, CRLF-ended.
+
+        `resend` allows a second try on a fresh connection when a kept-alive one turns out to be closed.
+        """
         start = self._heads.get(path) or self._start_line(path)
         if self._passthrough:
             start = start + b"authorization: %b\r\n" % authorization if authorization else start
@@ -67,7 +71,7 @@ class Target:
             head = b"%b %b%bcontent-length: %d\r\n\r\n" % (method, start, forward, len(body))
         else:
             head = b"%b %b%b\r\n" % (method, start, forward)
-        return self._pool.send(sink, head, body, method=method)
+        return self._pool.send(sink, head, body, method=method, resend=resend)
 
     def _start_line(self, path: bytes) -> bytes:
         """Everything of the head that depends on target and path alone; kept for paths without a query."""

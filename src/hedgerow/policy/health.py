@@ -25,6 +25,11 @@ class Health:
     def __init__(self) -> None:
         self._out: dict[tuple[str, str], float] = {}
 
+    @property
+    def anybody_out(self) -> bool:
+        """Whether any target is or was out; while none is, the other questions need not be asked."""
+        return bool(self._out)
+
     def failed(self, candidate: Candidate, failure: Failure, now: float) -> TargetTakenOut | None:
         """Learn from a failure; the event is returned when a target is newly out or stays out for longer."""
         if failure.kind not in TAKES_OUT:
