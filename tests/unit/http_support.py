@@ -143,14 +143,15 @@ class MemoryTransport(asyncio.Transport):
         self.unsent = 0
         self.ended = ""
         self.reading = True
-        self.high = 0
+        self.after_write: Callable[[], None] = lambda: None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self.ended, "written after the end"
         self.written += data
+        self.after_write()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = high or 0
+        pass
 
     def get_write_buffer_size(self) -> int:
         return self.unsent

@@ -119,6 +119,23 @@ def test_pipelined_bytes_are_bounded_however_they_come(loop: asyncio.AbstractEve
     assert len(wire.connection._ready) <= 16 * 1024 / len(GET % b"")
 
 
+def test_the_last_write_pauses_nobody(loop: asyncio.AbstractEventLoop) -> None:
+    for streamed in (False, True):
+        desk, ears = Desk(), Ears()
+        wire = Wire(loop, desk)
+        wire.receive(GET % b"")
+        (exchange,) = desk.seen
+        exchange.listener = ears
+        if streamed:
+            exchange.start(200, TEXT)
+        wire.transport.after_write = wire.connection.pause_writing
+        if streamed:
+            exchange.end()
+        else:
+            exchange.respond(200, TEXT, b"hi")
+        assert ears.heard == []
+
+
 # Leaving
 
 

@@ -109,19 +109,20 @@ class ServerExchange:
         if self._state != _UNANSWERED:
             self._refuse("respond")
             return
-        close, head = self._head(status, headers)
+        head = self._head(status, headers)
+        self._finish()  # first: a listener must not be paused by the last write, it would never be resumed
+        transport = self._transport
         if self.method == b"HEAD" or status == 304:
             head += _declared_length(headers) or (b"content-length: %d\r\n" % len(body) if body else b"")
-            self._transport.write(head + b"\r\n")
+            transport.write(head + b"\r\n")
         elif status == 204:
-            self._transport.write(head + b"\r\n")
+            transport.write(head + b"\r\n")
         elif len(body) <= _JOIN_UP_TO:
-            self._transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+            transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
         else:
-            self._transport.write(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)))
-            self._transport.write(body)
-        self._finish()
-        self._channel.answered(close)
+            transport.write(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)))
+            transport.write(body)
+        self._channel.answered(self._close)
 
     def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send status and headers of a streamed answer."""
@@ -132,7 +133,7 @@ class ServerExchange:
         bodiless = self._bodiless = self.method == b"HEAD" or status in (204, 304)
         unframed = self._legacy and not declared and not bodiless
         self.is_last |= unframed
-        self._close, head = self._head(status, headers)
+        head = self._head(status, headers)
         self._left: int | None = None
         if bodiless:
             self._left = 0
@@ -168,12 +169,13 @@ class ServerExchange:
         if self._state != _STREAMING:
             self._refuse("end")
             return
-        if self._chunked:
-            self._transport.write(b"0\r\n\r\n")
-        elif self._left:
+        if self._left:
             self.abort()
             raise RuntimeError("the answer is shorter than its content-length")
+        chunked = self._chunked
         self._finish()
+        if chunked:
+            self._transport.write(b"0\r\n\r\n")
         self._channel.answered(self._close)
 
     def abort(self) -> None:
@@ -227,19 +229,18 @@ class ServerExchange:
 
     # Helpers
 
-    def _head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> tuple[bool, bytes]:
-        """Whether to close afterwards, and the head without its framing fields and its blank line."""
+    def _head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+        """The head without its framing fields and its blank line; settles whether to close afterwards."""
         fields = [b"%b: %b\r\n" % field for field in headers if field[0] not in _FRAMING]
-        block = b"".join(fields)
-        if block.count(b"\n") != len(fields) or block.count(b"\r") != len(fields):
+        head = b"".join(fields)
+        if head.count(b"\n") != len(fields) or head.count(b"\r") != len(fields):
             raise ValueError("a response field contains a line break")
-        close = self.is_last or (self._channel.shared.draining and self._channel.must_close())
-        if close:
-            block += b"connection: close\r\n"
-        elif self._legacy:
-            block += b"connection: keep-alive\r\n"
+        head = (_STATUS_LINES.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status) + head
         self.started = True
-        return close, (_STATUS_LINES.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status) + block
+        self._close = self.is_last or (self._channel.shared.draining and self._channel.must_close())
+        if self._close:
+            return head + b"connection: close\r\n"
+        return head + b"connection: keep-alive\r\n" if self._legacy else head
 
     def _finish(self) -> None:
         self._state = _ENDED
