@@ -176,6 +176,9 @@ class MemoryTransport(asyncio.Transport):
     def abort(self) -> None:
         self.ended = "aborted"
 
+    def is_closing(self) -> bool:
+        return self.ended in ("closed", "aborted")
+
     def pause_reading(self) -> None:
         assert self.reading
         self.reading = False

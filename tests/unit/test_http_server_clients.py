@@ -111,6 +111,28 @@ def test_reading_pauses_only_beyond_the_bound_and_resumes(loop: asyncio.Abstract
     assert [exchange.target for exchange in desk.seen] == [b"/1", b"/" + b"2" * 40]
 
 
+@pytest.mark.parametrize("name", LOOPS)
+def test_reading_resumes_for_a_refusal_after_a_pause(name: str) -> None:
+    async def main() -> bytes:
+        desk = Desk()
+        server = Server(desk, limits=Limits(pipeline_bytes=100))
+        await server.start("127.0.0.1", 0)
+        client = await Client.connect(server)
+        client.send(GET % b"1")
+        exchange = await desk.until(1)
+        client.send(b"\x00" * 200)
+        (connection,) = _connections(server)
+        while not connection._reading_paused:  # noqa: ASYNC110  (the transport alone knows when)
+            await asyncio.sleep(0)
+        echo(exchange)
+        received = await client.rest()
+        await server.close()
+        return received
+
+    malformed = refusal(b"400 Bad Request", b"The request is not valid HTTP/1.1.")
+    assert run(main(), name) == plain(b"200 OK", b"GET /1 ") + malformed
+
+
 def test_pipelined_bytes_are_bounded_however_they_come(loop: asyncio.AbstractEventLoop) -> None:
     desk = Desk()
     wire = Wire(loop, desk)
@@ -304,6 +326,19 @@ def test_a_closed_connection_lingers_only_a_moment(loop: asyncio.AbstractEventLo
     wire.at(0.9)
     assert wire.transport.ended == "eof"
     wire.at(1.0)
+    assert wire.transport.ended == "aborted"
+
+
+def test_a_slow_reader_has_its_time_for_a_last_answer(loop: asyncio.AbstractEventLoop) -> None:
+    wire = Wire(loop, Desk(echo), Limits(write_timeout=60.0))
+    wire.transport.after_write = wire.connection.pause_writing
+    wire.transport.unsent = 70_000
+    wire.receive(b"GET / HTTP/1.0\r\n\r\n")
+    wire.at(59.0)
+    assert wire.transport.ended == "eof"
+    wire.connection.resume_writing()
+    wire.transport.unsent = 0
+    wire.at(60.0)
     assert wire.transport.ended == "aborted"
 
 

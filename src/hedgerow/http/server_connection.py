@@ -238,7 +238,7 @@ class Connection(asyncio.Protocol):
             self._reading_paused = full
             if full:
                 self.transport.pause_reading()
-            else:
+            elif not self.transport.is_closing():
                 self.transport.resume_reading()
 
     def _settle(self) -> None:
@@ -287,7 +287,8 @@ class Connection(asyncio.Protocol):
         self._reader.stop()
         self._ready.clear()
         self._drop_held()
-        self.deadline = self.shared.now + _LINGER
+        if not self.write_paused:  # else the client has its time to take what is unsent
+            self.deadline = self.shared.now + _LINGER
         exchange, self.current = self.current, None
         if exchange is not None:
             exchange.gone()
