@@ -8,15 +8,14 @@ and for the total limit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Any, Protocol
+from typing import Protocol
 
 from hedgerow.events import Failure, FailureClass, Reason, Role
 from hedgerow.policy.race import (
     Cancel,
     Candidate,
-    Command,
     Commands,
     Commit,
     Fail,
@@ -59,10 +58,24 @@ class Driver(Protocol):
 class Run:
     """Drives one race on the running loop.
 
-    `stall` and the plan's `total` (seconds) go on after commit, from `watch` to `finished`.
+    `stall` and the plan's `total` (seconds) go on after commit, from `watch` to `finished`. The race itself is set up
+    only when there is something to decide: a request whose first attempt answers in time never needs one.
     """
 
-    __slots__ = ("_armed_at", "_driver", "_loop", "_stall", "_timer", "_total_at", "_watching", "race")
+    __slots__ = (
+        "_armed_at",
+        "_candidates",
+        "_driver",
+        "_loop",
+        "_over",
+        "_plan",
+        "_race",
+        "_stall",
+        "_started_at",
+        "_timer",
+        "_watching",
+        "_whether",
+    )
 
     def __init__(
         self,
@@ -74,41 +87,51 @@ class Run:
         loop: asyncio.AbstractEventLoop,
         stall: float = inf,
     ) -> None:
-        self.race = Race(plan, candidates) if whether is None else Race(plan, candidates, whether)
         self._driver = driver
+        self._plan = plan
+        self._candidates = candidates
+        self._whether = whether
         self._loop = loop
         self._stall = stall
+        self._race: Race | None = None
+        self._over = False
         self._timer: asyncio.TimerHandle | None = None
         self._armed_at = inf
         self._watching = False
-        self._total_at = plan.total
 
     def start(self) -> None:
         """Launch the first attempt."""
-        now = self._loop.time()
-        self._total_at += now
-        self._apply(self.race.start(now))
-        self._arm(self.race.wake_at)
+        self._started_at = now = self._loop.time()
+        self._driver.launch(0, 0, Role.PRIMARY)
+        self._arm(now + self._plan.wakes_after)
 
     def accepted(self, attempt: int) -> None:
         """The attempt's first token is good enough."""
-        self._apply(self.race.accepted(attempt, self._loop.time()))
+        if self._race is None:
+            if not self._over:
+                self._over = True
+                self._driver.commit(attempt)
+            return
+        self._apply(self._race.accepted(attempt, self._loop.time()))
 
     def failed(self, attempt: int, failure: Failure) -> None:
         """The attempt ended without a usable answer."""
-        race = self.race
+        if self._over:
+            return
+        race = self._the_race()
         self._apply(race.failed(attempt, failure, self._loop.time()))
         if race.wake_at < self._armed_at:
             self._arm(race.wake_at)
 
     def client_gone(self) -> None:
         """The client left before commit."""
-        self._apply(self.race.client_gone(self._loop.time()))
+        if not self._over:
+            self._apply(self._the_race().client_gone(self._loop.time()))
 
     def watch(self) -> None:
         """The committed answer goes on streaming: from now on stall and total limits hold."""
         self._watching = True
-        due = min(self._driver.last_data_at() + self._stall, self._total_at)
+        due = min(self._driver.last_data_at() + self._stall, self._started_at + self._plan.total)
         if due < self._armed_at:
             self._arm(due)
 
@@ -133,32 +156,45 @@ class Run:
         now = max(self._loop.time(), self._armed_at)
         self._timer = None
         self._armed_at = inf
-        if not self.race.over:
-            self._apply(self.race.tick(now))
-            if not self.race.over:
-                self._arm(self.race.wake_at)
+        if not self._over:
+            race = self._the_race()
+            self._apply(race.tick(now))
+            if not self._over:
+                self._arm(race.wake_at)
         elif self._watching:
             self._check_stream(now)
 
     def _check_stream(self, now: float) -> None:
         stalled_at = self._driver.last_data_at() + self._stall
-        if now >= self._total_at:
+        total_at = self._started_at + self._plan.total
+        if now >= total_at:
             self._driver.expire(Failure(FailureClass.TIMEOUT_TOTAL, "the answer was not whole within the total limit"))
         elif now >= stalled_at:
             self._driver.expire(Failure(FailureClass.TIMEOUT_STALL, f"nothing came for {self._stall:g} s"))
         else:
-            self._arm(min(stalled_at, self._total_at))
+            self._arm(min(stalled_at, total_at))
+
+    def _the_race(self) -> Race:
+        """The race, caught up with what has happened: its first attempt was launched at the start."""
+        race = self._race
+        if race is None:
+            race = self._race = Race(self._plan, self._candidates, self._whether)
+            race.start(self._started_at)
+        return race
 
     def _apply(self, commands: Commands) -> None:
+        if self._race is not None:
+            self._over = self._race.over
+        driver = self._driver
         for command in commands:
-            _OBEY[type(command)](self._driver, command)
-
-
-# One table look-up per command: this is on the path of every request, and `match` costs three times as much.
-_OBEY: dict[type[Command], Callable[[Driver, Any], None]] = {
-    Launch: lambda driver, it: driver.launch(it.attempt, it.candidate, it.role),
-    Cancel: lambda driver, it: driver.cancel(it.attempt, it.failure),
-    Commit: lambda driver, it: driver.commit(it.attempt),
-    Skip: lambda driver, it: driver.skip(it.reason, it.detail),
-    Fail: lambda driver, it: driver.fail(it.attempt, it.failure),
-}
+            match command:
+                case Launch(attempt, candidate, role):
+                    driver.launch(attempt, candidate, role)
+                case Commit(attempt):
+                    driver.commit(attempt)
+                case Cancel(attempt, failure):
+                    driver.cancel(attempt, failure)
+                case Skip(reason, detail):
+                    driver.skip(reason, detail)
+                case Fail(attempt, failure):
+                    driver.fail(attempt, failure)

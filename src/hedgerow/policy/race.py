@@ -48,6 +48,16 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     total: float = inf
     replayable: bool = True
 
+    @property
+    def hedges(self) -> bool:
+        """Whether a second attempt may ever be launched by delay."""
+        return self.max_hedges > 0 and self.max_attempts > 1
+
+    @property
+    def wakes_after(self) -> float:
+        """Seconds from the start to the race's first wake-up, while nothing else happens."""
+        return min(self.delay if self.hedges else inf, self.first_token, self.total)
+
 
 class Launch(msgspec.Struct, frozen=True, gc=False):
     """Start this attempt at this candidate (an index into the race's candidates)."""
@@ -101,10 +111,6 @@ Whether = Callable[[float], Refusal | None]
 """Asked when a hedge is due: None means go ahead."""
 
 
-def _always(_now: float) -> Refusal | None:
-    return None
-
-
 class Kind(Enum):
     """What can happen in a race; the order is the one in which a batch is taken."""
 
@@ -145,7 +151,7 @@ class Race:
         "winner",
     )
 
-    def __init__(self, plan: Plan, candidates: Sequence[Candidate], whether: Whether = _always) -> None:
+    def __init__(self, plan: Plan, candidates: Sequence[Candidate], whether: Whether | None = None) -> None:
         if not candidates:
             raise ValueError("a race needs at least one candidate")
         self._plan = plan
@@ -275,7 +281,7 @@ class Race:
             commands.append(Skip(Reason.SIDE_EFFECTS))
         elif candidate is None:
             commands.append(Skip(Reason.TARGETS, "no other target to hedge to"))
-        elif (refusal := self._whether(now)) is not None:
+        elif self._whether is not None and (refusal := self._whether(now)) is not None:
             commands.append(Skip(refusal.reason, refusal.detail))
         else:
             self._hedges += 1

@@ -61,8 +61,22 @@ class _Report(msgspec.Struct, gc=False):
     usage: _Tokens | None = None
 
 
+class _Whole(Answer, gc=False):
+    usage: _Tokens | None = None
+
+
 _decode = msgspec.json.Decoder(Answer).decode
 _decode_report = msgspec.json.Decoder(_Report).decode
+_decode_whole = msgspec.json.Decoder(_Whole).decode
+
+
+def read_whole(document: bytes) -> tuple[Answer, Usage | None] | None:
+    """A completion and its usage in one go; None when either is not as OpenAI writes it, for a closer look."""
+    try:
+        whole = _decode_whole(document)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return whole, _usage(whole.usage)
 
 
 def read_answer(document: bytes) -> Answer | None:
@@ -91,6 +105,10 @@ def read_usage(document: bytes) -> Usage | None:
         tokens = _decode_report(document).usage
     except (msgspec.DecodeError, RecursionError):
         return None
+    return _usage(tokens)
+
+
+def _usage(tokens: _Tokens | None) -> Usage | None:
     if tokens is None or (tokens.prompt_tokens is None and tokens.completion_tokens is None):
         return None
     given, made = tokens.prompt_tokens_details, tokens.completion_tokens_details

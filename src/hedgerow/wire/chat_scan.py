@@ -6,7 +6,7 @@ import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import ACCEPTED, Ending, Verdict
-from hedgerow.wire.chat_answer import Answer, Choice, read_answer, read_usage
+from hedgerow.wire.chat_answer import Answer, Choice, read_answer, read_usage, read_whole
 from hedgerow.wire.failures import classify_frame
 from hedgerow.wire.scan import StreamScanner, is_compressed
 
@@ -81,7 +81,12 @@ class ChatBody:
 
     def eof(self, held: bytes) -> Verdict:
         """Whether this is an adequate completion."""
-        self._usage = read_usage(held)
+        if (read := read_whole(held)) is not None:
+            answer, self._usage = read
+            if not _failed(answer) and _answers(answer):
+                return ACCEPTED
+        else:
+            self._usage = read_usage(held)
         return judge(held, self._headers)
 
     def watch(self, data: bytes) -> bool:
@@ -106,9 +111,16 @@ def judge(body: bytes, headers: Headers) -> Verdict:
         return Failure(FailureClass.PROTOCOL, "JSON that is no chat completion")
     if _failed(answer):
         return classify_frame(body, headers)
-    if any(_speaks(choice) for choice in answer.choices or ()):
+    if _answers(answer):
         return ACCEPTED
     return Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, headers, body)
+
+
+def _answers(answer: Answer) -> bool:
+    for choice in answer.choices or ():  # noqa: SIM110  # a generator would double its cost
+        if _speaks(choice):
+            return True
+    return False
 
 
 def _speaks(choice: Choice) -> bool:
