@@ -30,6 +30,12 @@ class Candidate:
         """Wrong, cut or refused answers over all runs."""
         return sum(float(result["errors"]) for rounds in self.runs.values() for result in rounds.values())
 
+    def disturbed(self) -> str:
+        """In how many runs other programs (or the host) took more than a tenth of a core, in words; else empty."""
+        others = [float(result["others_util"]) for rounds in self.runs.values() for result in rounds.values()]
+        count = sum(share > 0.1 for share in others)
+        return f"{count} of {len(others)} runs, at worst {max(others):.2f} cores" if count else ""
+
     def first_error(self) -> str:
         """The first of them, in words."""
         errors = (str(result["first_error"]) for rounds in self.runs.values() for result in rounds.values())

@@ -110,13 +110,13 @@ def _verdict(verdict: Verdict) -> list[str]:
     return [goal.claim, asked, _cell(verdict.figure), verdict.word]
 
 
-def _notes(all_of_them: Sequence[Candidate], machine: Machine) -> list[str]:
-    notes = []
-    if machine.load > 0.5:
-        notes.append(f"- The machine was busy (load average {machine.load:.1f}): only CPU per request means something.")
-    notes += [f"- {one.name} took no part or stopped: {one.failed}" for one in all_of_them if one.failed]
+def _notes(all_of_them: Sequence[Candidate]) -> list[str]:
+    notes = [f"- {one.name} took no part or stopped: {one.failed}" for one in all_of_them if one.failed]
     wrong = [one for one in all_of_them if one.errors()]
     notes += [f"- {one.name}: {one.errors():.0f} wrong answers; the first: `{one.first_error()}`" for one in wrong]
+    disturbed = [f"{one.name} in {one.disturbed()}" for one in all_of_them if one.disturbed()]
+    if disturbed:
+        notes.append(f"- The machine was not ours alone, so rates are too low and uneven: {'; '.join(disturbed)}.")
     return notes
 
 
@@ -143,7 +143,7 @@ def report(
     if US in candidates and candidates[US].runs:
         parts.append(_ratios(measured, candidates[US]))
         parts.append(_rows(["required", "bound", "measured", "verdict"], [_verdict(v) for v in verdicts(candidates)]))
-    if notes := _notes(every, machine):
+    if notes := _notes(every):
         parts.append("## Notes\n\n" + "\n".join(notes))
     parts.append("## How to read this\n\n" + CAVEATS)
     return "\n\n".join(parts)

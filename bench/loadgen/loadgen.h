@@ -104,6 +104,7 @@ void tree_find(int root);   /* remembers the pids of root and all its descendant
 double tree_cpu_s(void);    /* CPU time of the remembered processes, all threads, user + system */
 long tree_rss_kb(void);
 double own_cpu_s(void);
+double machine_cpu_s(void); /* busy time of all cores, of everybody, time stolen by the host included */
 
 /* ---- upstream.c --------------------------------------------------------------------------------------------------- */
 

@@ -94,7 +94,7 @@ static bool turn(uint64_t deadline, bool spin) {
     return line_ready;
 }
 
-static void report(double secs, double gateway_cpu, double own_cpu, long rss_kb, int streaming, double oldest_wait) {
+static void report(double secs, double gateway_cpu, double own_cpu, double others_cpu) {
     char error[400];
     json_string(error, sizeof error, stats.first_error);
     samples_sort(&stats.latency);
@@ -106,12 +106,12 @@ static void report(double secs, double gateway_cpu, double own_cpu, long rss_kb,
            samples_us(&stats.latency, 0.9), samples_us(&stats.latency, 0.99), samples_us(&stats.latency, 1));
     printf(",\"chunks\":%ld,\"chunks_per_s\":%.1f,\"chunk_p50_us\":%.1f,\"chunk_p99_us\":%.1f", stats.chunks,
            (double)stats.chunks / secs, samples_us(&stats.chunk_latency, 0.5), samples_us(&stats.chunk_latency, 0.99));
-    printf(",\"gateway_cpu_s\":%.4f,\"gateway_util\":%.3f,\"own_util\":%.3f,\"rss_kb\":%ld", gateway_cpu,
-           gateway_cpu / secs, own_cpu / secs, rss_kb);
+    printf(",\"gateway_cpu_s\":%.4f,\"gateway_util\":%.3f,\"own_util\":%.3f,\"others_util\":%.3f,\"rss_kb\":%ld", gateway_cpu,
+           gateway_cpu / secs, own_cpu / secs, others_cpu / secs, tree_rss_kb());
     printf(",\"us_per_request\":%.2f,\"us_per_chunk\":%.3f", stats.requests ? gateway_cpu * 1e6 / (double)stats.requests : -1,
            stats.chunks ? gateway_cpu * 1e6 / (double)stats.chunks : -1);
     printf(",\"open_streams\":%d,\"oldest_wait_s\":%.3f,\"upstream_requests\":%ld,\"upstream_conns\":%ld,\"stalls\":%ld",
-           streaming, oldest_wait, upstream_requests, upstream_conns, upstream_stalls);
+           clients_streaming(), clients_oldest_wait_s(), upstream_requests, upstream_conns, upstream_stalls);
     printf(",\"errors\":%ld,\"connect_failed\":%ld,\"cut\":%ld,\"bad_status\":%ld,\"bad_body\":%ld,\"first_error\":\"%s\"}\n",
            stats_errors(), stats.connect_failed, stats.cut, stats.bad_status, stats.bad_body, error);
     fflush(stdout);
@@ -124,7 +124,7 @@ static void run(void) {
     clients_start();
     while (now_ns() < begin) turn(begin, scenario.spin);
     tree_find(scenario.pid);
-    double gateway_cpu = tree_cpu_s(), own_cpu = own_cpu_s();
+    double gateway_cpu = tree_cpu_s(), own_cpu = own_cpu_s(), all_cpu = machine_cpu_s();
     uint64_t started = now_ns();
     stats.measuring = true;
     while (now_ns() < end) turn(end, scenario.spin);
@@ -132,7 +132,8 @@ static void run(void) {
     double secs = (double)(now_ns() - started) / 1e9;
     gateway_cpu = tree_cpu_s() - gateway_cpu;
     own_cpu = own_cpu_s() - own_cpu;
-    report(secs, gateway_cpu, own_cpu, tree_rss_kb(), clients_streaming(), clients_oldest_wait_s());
+    all_cpu = machine_cpu_s() - all_cpu;
+    report(secs, gateway_cpu, own_cpu, all_cpu - gateway_cpu - own_cpu);
     clients_stop();
     bury_dead();
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 struct stats stats;
 
@@ -128,6 +129,16 @@ long tree_rss_kb(void) {
         fclose(f);
     }
     return total;
+}
+
+double machine_cpu_s(void) {
+    long user = 0, nice = 0, system = 0, irq = 0, softirq = 0, steal = 0;
+    FILE *f = fopen("/proc/stat", "r");
+    if (!f) die("/proc/stat");
+    int got = fscanf(f, "cpu %ld %ld %ld %*d %*d %ld %ld %ld", &user, &nice, &system, &irq, &softirq, &steal);
+    fclose(f);
+    if (got != 6) die("/proc/stat has an unknown form");
+    return (double)(user + nice + system + irq + softirq + steal) / (double)sysconf(_SC_CLK_TCK);
 }
 
 double own_cpu_s(void) {

@@ -150,6 +150,14 @@ def test_ratios_are_taken_within_a_round() -> None:
     assert ratio({0: 10.0, 1: 100.0}, {0: 5.0, 1: 50.0, 2: 1.0}) == Figure(mid=2.0, low=2.0, high=2.0)
 
 
+def test_runs_disturbed_by_other_programs_are_named() -> None:
+    candidate = Candidate("nginx", "")
+    candidate.add(JSON_64, 0, {"others_util": 0.05})
+    assert candidate.disturbed() == ""
+    candidate.add(JSON_64, 1, {"others_util": 0.84})
+    assert candidate.disturbed() == "1 of 2 runs, at worst 0.84 cores"
+
+
 def test_every_other_round_runs_backwards_and_slow_peers_stop_early() -> None:
     plan = Plan(peers=ALL, rounds=3, slow_rounds=1, duration=1.0)
     assert list(plan.turn(0)) == list(ALL)
