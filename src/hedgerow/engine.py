@@ -13,18 +13,8 @@ from math import inf
 from typing import Protocol
 
 from hedgerow.events import Failure, FailureClass, Reason, Role
-from hedgerow.policy.race import (
-    Cancel,
-    Candidate,
-    Commands,
-    Commit,
-    Fail,
-    Launch,
-    Plan,
-    Race,
-    Skip,
-    Whether,
-)
+from hedgerow.policy.plan import Candidate, Plan, Whether
+from hedgerow.policy.race import Cancel, Commands, Commit, Fail, Launch, Race, Skip
 
 
 class Driver(Protocol):

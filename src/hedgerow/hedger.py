@@ -16,7 +16,7 @@ import msgspec
 from hedgerow.engine import Driver, Run
 from hedgerow.events import Event, Failure, FailureClass, Listener, Reason
 from hedgerow.policy.health import Health
-from hedgerow.policy.race import Candidate, Plan, Refusal
+from hedgerow.policy.plan import Candidate, Plan, Refusal
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):

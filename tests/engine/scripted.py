@@ -19,7 +19,7 @@ from hedgerow.hedger import Hedger, Place, Policy
 from hedgerow.http.exchange import Listener
 from hedgerow.http.upstream import Sink
 from hedgerow.policy.health import Health
-from hedgerow.policy.race import Candidate
+from hedgerow.policy.plan import Candidate
 from hedgerow.testing import VirtualLoop, run_virtual
 
 SSE: Headers = [(b"content-type", b"text/event-stream; charset=utf-8")]

@@ -11,7 +11,7 @@ import pytest
 
 from hedgerow.engine import Run
 from hedgerow.events import Failure, FailureClass, Reason, Role
-from hedgerow.policy.race import Candidate, Plan, Refusal, Whether
+from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
 from hedgerow.testing import Deadlock, VirtualLoop, run_virtual
 
 TARGETS = tuple(Candidate(name, name) for name in "abc")

@@ -6,7 +6,7 @@ import pytest
 
 from hedgerow.events import Failure, FailureClass, TargetTakenOut
 from hedgerow.policy.health import MAX_OUT, Health
-from hedgerow.policy.race import Candidate
+from hedgerow.policy.plan import Candidate
 
 A, A2, B = Candidate("a", "key-a"), Candidate("a2", "key-a"), Candidate("b", "key-b")
 EVERYONE = (A, A2, B)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.events import Failure, FailureClass, Reason, Role
-from hedgerow.policy.race import Cancel, Candidate, Commit, Fail, Happened, Kind, Launch, Plan, Race, Refusal, Skip
+from hedgerow.policy.plan import Candidate, Plan, Refusal
+from hedgerow.policy.race import Cancel, Commit, Fail, Happened, Kind, Launch, Race, Skip
 
 A, B, C = (Candidate(name, name) for name in "abc")
 PLAN = Plan(delay=2.0, first_token=20.0, total=60.0)

@@ -21,7 +21,7 @@ from hedgerow.http.client import Pool
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.proxy import proxy_for
 from hedgerow.policy.health import Health
-from hedgerow.policy.race import Candidate
+from hedgerow.policy.plan import Candidate
 
 
 def build(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from hedgerow.events import Failure, FailureClass, TargetTakenOut
 from hedgerow.policy.failures import TAKES_OUT
-from hedgerow.policy.race import Candidate
+from hedgerow.policy.plan import Candidate
 
 MAX_OUT = 120.0
 """Seconds a target stays out at most before it is tried again."""

@@ -14,7 +14,7 @@ The shape is that of QUIC stacks (time in, timer out) and of RFC 8305's staggere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from math import inf
 
@@ -22,41 +22,7 @@ import msgspec
 
 from hedgerow.events import Failure, FailureClass, Reason, Role
 from hedgerow.policy.failures import Next, most_useful, next_after
-
-
-class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A place an attempt can go. Candidates with one `account` share a key, and so its limits."""
-
-    target: str
-    account: str
-
-
-class Plan(msgspec.Struct, frozen=True, gc=False):
-    """The rules of one race. Times are seconds; `inf` switches a rule off.
-
-    `delay`: how long the newest attempt runs alone. `max_hedges`: attempts that `delay` may launch.
-    `max_attempts`: all attempts, the first included. `first_token`: each attempt's time to its first token.
-    `total`: the request's time until it is committed, counted from the start.
-    `replayable` is False for requests whose effects must not happen twice: they are never hedged, and fail over only
-    when the upstream refused or was never reached.
-    """
-
-    delay: float = inf
-    max_hedges: int = 1
-    max_attempts: int = 2
-    first_token: float = inf
-    total: float = inf
-    replayable: bool = True
-
-    @property
-    def hedges(self) -> bool:
-        """Whether a second attempt may ever be launched by delay."""
-        return self.max_hedges > 0 and self.max_attempts > 1
-
-    @property
-    def wakes_after(self) -> float:
-        """Seconds from the start to the race's first wake-up, while nothing else happens."""
-        return min(self.delay if self.hedges else inf, self.first_token, self.total)
+from hedgerow.policy.plan import Candidate, Plan, Whether
 
 
 class Launch(msgspec.Struct, frozen=True, gc=False):
@@ -98,17 +64,6 @@ Command = Launch | Cancel | Commit | Skip | Fail
 Commands = Sequence[Command]
 
 _NOTHING: Commands = ()
-
-
-class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """A guard's answer: why a hedge may not start."""
-
-    reason: Reason
-    detail: str = ""
-
-
-Whether = Callable[[float], Refusal | None]
-"""Asked when a hedge is due: None means go ahead."""
 
 
 class Kind(Enum):
