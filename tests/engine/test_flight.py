@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import msgspec
 import pytest
 
+from hedgerow.engine import Run
 from hedgerow.events import (
     AttemptEnded,
     AttemptLaunched,
@@ -20,7 +22,9 @@ from hedgerow.events import (
     TargetTakenOut,
     Usage,
 )
+from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.core import Limits
+from hedgerow.gateway.flight import Flight
 from hedgerow.hedger import Policy
 from tests.engine.scripted import JSON, REFUSED, SSE, Answer, RecordingExchange, Script, Scripts, World, play
 
@@ -448,6 +452,24 @@ def test_ten_thousand_mixed_requests_leave_nothing_behind() -> None:
     assert len(set(ended)) == len(ended)
     outcomes = {e.outcome for e in world.of(RequestFinished)}
     assert outcomes == {Outcome.WON, Outcome.FAILED, Outcome.FAILED_AFTER_COMMIT, Outcome.CLIENT_GONE}
+
+
+@pytest.mark.parametrize("body", [PLAIN, b'{"model":"fast","stream":true,"messages":[]}'], ids=["whole", "stream"])
+def test_a_finished_request_leaves_no_cycle_for_the_collector(body: bytes) -> None:
+    answer = Answer([(0.1, WHOLE)], headers=JSON) if body == PLAIN else stream("P")
+
+    async def story(world: World) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                world.request(body)
+                await asyncio.sleep(5.0)
+            assert [o for o in gc.get_objects() if isinstance(o, Flight | Attempt | Run)] == []
+        finally:
+            gc.enable()
+
+    play({"a": answer, "b": answer}, story)
 
 
 def test_every_response_header_of_the_winner_that_matters_is_kept() -> None:

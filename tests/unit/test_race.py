@@ -308,3 +308,12 @@ def test_the_order_in_which_one_moments_events_arrive_changes_nothing(
         unique = list({(e.kind, e.attempt): e for e in batch}.values())
         shuffled = data.draw(st.permutations(unique))
         assert one.step(now, unique) == other.step(now, shuffled)
+
+
+@given(plan=plans, now=times, count=st.integers(1, 3))
+def test_the_first_wake_up_is_known_before_the_race_is_set_up(plan: Plan, now: float, count: int) -> None:
+    """The engine relies on it: it arms its timer first and makes a race only when there is something to decide."""
+    race = Race(plan, (A, B, C)[:count])
+    race.start(now)
+    assert race.wake_at == min(now + plan.delay if plan.hedges else inf, now + plan.first_token, now + plan.total)
+    assert race.wake_at == pytest.approx(now + plan.wakes_after)
