@@ -13,7 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hedgerow.config import Address, Hedge, Route, ServerSettings, Settings, Target, all_keys, json_schema, load, loads
+from hedgerow.config import (
+    Address,
+    Hedge,
+    Route,
+    ServerSettings,
+    Settings,
+    Target,
+    Timeouts,
+    all_keys,
+    json_schema,
+    load,
+    loads,
+)
 from hedgerow.config.describe import describe
 from hedgerow.config.template import TEMPLATE
 from hedgerow.config.units import parse_duration, parse_size, show_duration, show_size
@@ -108,7 +120,8 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
 
 def test_the_example_of_the_first_page_is_read_as_written() -> None:
     settings = loads(ISSUE, {"OPENAI_API_KEY": "a", "AZURE_KEY": "b"})
-    assert settings.routes == {"fast": Route(targets=("openai", "azure"))}
+    timeouts = Timeouts(first_token=20.0, stall=10.0, total=120.0)
+    assert settings.routes == {"fast": Route(targets=("openai", "azure"), timeouts=timeouts)}
     assert [target.secret for target in settings.targets.values()] == ["a", "b"]
     assert settings.warnings == []
 

@@ -313,11 +313,11 @@ ROUTES = [
     ),
     (
         "a delay beyond first_token",
-        route("hedge: {delay: 30s}"),
+        route("hedge: {delay: 90s}"),
         [
             (
-                "6: routes.r.hedge.delay: 30s is too long for routes.r.timeouts.first_token (20s, the default): "
-                "no hedge would ever start"
+                "6: routes.r.hedge.delay: 90s is too long for routes.r.timeouts.first_token (60s, the default): "
+                "no stream would ever be hedged"
             )
         ],
     ),
@@ -327,7 +327,7 @@ ROUTES = [
         [
             (
                 "6: routes.r.timeouts.first_token: 1s is too short for routes.r.hedge.delay (2s, the default): "
-                "no hedge would ever start"
+                "no stream would ever be hedged"
             )
         ],
     ),
@@ -467,7 +467,7 @@ routes:
   fast:
     hedge: {delay: soon}
     targets: [opnai, openai]
-  slow: {targets: [own, owm], hedge: {delay: 40s}}
+  slow: {targets: [own, owm], hedge: {delay: 90s}}
 server:
   default_route: fats
   listen: 1

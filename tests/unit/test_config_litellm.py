@@ -79,7 +79,7 @@ def test_a_balanced_group_becomes_one_route_in_order_with_its_fallbacks_last() -
         "claude-haiku-4-5": ("https://api.anthropic.com/v1", "claude-haiku-4-5", "anthropic_api_key-value"),
     }
     assert (settings.routes["gpt-4o"].timeouts.total, settings.routes["gpt-4o"].timeouts.first_token) == (300.0, 30.0)
-    assert (settings.routes["claude"].timeouts.total, settings.routes["claude"].timeouts.first_token) == (60.0, 20.0)
+    assert (settings.routes["claude"].timeouts.total, settings.routes["claude"].timeouts.first_token) == (60.0, 60.0)
     assert [key.get_secret_value() for key in settings.server.api_keys] == ["litellm_master_key-value"]
 
 
@@ -210,9 +210,9 @@ def test_a_short_timeout_brings_the_hedge_forward() -> None:
 
 
 def test_a_stream_timeout_beyond_the_default_total_stretches_it() -> None:
-    text = "model_list: [{model_name: a, litellm_params: {model: openai/a, stream_timeout: 600}}]"
+    text = "model_list: [{model_name: a, litellm_params: {model: openai/a, stream_timeout: 900}}]"
     timeouts = imported(text)[0].routes["a"].timeouts
-    assert (timeouts.total, timeouts.first_token) == (600.0, 600.0)
+    assert (timeouts.total, timeouts.first_token) == (900.0, 900.0)
 
 
 def test_shared_credentials_and_shared_targets_are_resolved() -> None:

@@ -78,7 +78,7 @@ def _route_times(name: str, route: Route) -> Iterator[Problem]:
     delay, times = route.hedge.delay, route.timeouts
     if delay is not None and route.attempts > 1 and route.hedge.max_hedges > 0:
         if delay >= times.first_token:
-            yield _clash(name, route, ("hedge", "delay"), ("timeouts", "first_token"), "no hedge would ever start")
+            yield _clash(name, route, ("hedge", "delay"), ("timeouts", "first_token"), "no stream would ever be hedged")
         elif delay >= times.total:
             yield _clash(name, route, ("hedge", "delay"), ("timeouts", "total"), "no hedge would ever start")
     for key in ("first_token", "stall"):

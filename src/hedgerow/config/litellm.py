@@ -10,6 +10,7 @@ import yaml
 from yaml.error import MarkedYAMLError, YAMLError
 
 from hedgerow.config.litellm_target import LITERAL, LeftOut, Notes, target, value
+from hedgerow.config.models import FIRST_TOKEN, TOTAL
 from hedgerow.config.problem import show_path
 from hedgerow.config.units import parse_duration, show_duration
 from hedgerow.errors import ConfigError
@@ -249,8 +250,8 @@ def _patience(found: Mapping[str, float]) -> dict[str, Any]:
     if not found:
         return {}
     # LiteLLM gives whole calls 6000 s unless told otherwise, so a long first_token stretches an unset total.
-    total = found.get("total", max(120.0, found.get("first_token", 0.0)))
-    first_token = min(found.get("first_token", 20.0), total)
+    total = found.get("total", max(TOTAL, found.get("first_token", 0.0)))
+    first_token = min(found.get("first_token", FIRST_TOKEN), total)
     timeouts = {"total": show_duration(total)}
     if "first_token" in found:
         timeouts["first_token"] = show_duration(first_token)

@@ -28,6 +28,11 @@ from hedgerow.events import Headers
 _DAY = 86_400.0
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
+TOTAL = 600.0
+FIRST_TOKEN = 60.0
+STALL = 30.0
+"""The defaults of `Timeouts`."""
+
 Patience = Annotated[float, duration(0.001, _DAY)]
 """A timeout in seconds; never nought, never endless."""
 
@@ -62,8 +67,9 @@ class Connections(Model):
     """How long a request may wait for a connection before it fails and goes to the next target."""
     connect_timeout: Patience = 5.0
     """How long DNS, TCP and TLS may take together."""
-    idle_timeout: Patience = 60.0
-    """How long an unused connection is kept open for the next request."""
+    idle_timeout: Patience = 55.0
+    """How long an unused connection is kept open for the next request. The default is just under the 60s after which \
+many load balancers close, so that hedgerow closes first."""
 
 
 class TargetTls(Model):
@@ -129,8 +135,8 @@ class Hedge(Model):
     """When a backup attempt starts."""
 
     delay: Annotated[float | None, duration(0.0, 3_600.0, off=True)] = 2.0
-    """How long an attempt may run without a first token before the next target is tried as well. `off` never hedges: \
-the other targets are then used only when one fails."""
+    """How long an attempt may run without a first token (a non-streaming one: without its answer) before the next \
+target is tried as well. `off` never hedges: the other targets are then used only when one fails."""
     max_hedges: Annotated[int, whole(0, 3)] = 1
     """Most attempts started by delay for one request. Attempts after a failure do not count."""
 
@@ -138,13 +144,15 @@ the other targets are then used only when one fails."""
 class Timeouts(Model):
     """How long a request of this route may take."""
 
-    total: Patience = 120.0
-    """How long a request may take from its arrival to its last byte, all attempts together."""
-    first_token: Patience = Field(default_factory=lambda data: min(20.0, data.get("total", 20.0)))
-    """How long one attempt may run without a first token (a non-streaming one: without its answer) before it counts \
-as failed. Left out: 20s, or `total` if that is shorter."""
-    stall: Patience = Field(default_factory=lambda data: min(10.0, data.get("total", 10.0)))
-    """The longest silence within a stream once it has started. Left out: 10s, or `total` if that is shorter."""
+    total: Patience = TOTAL
+    """How long a request may take from its arrival to its last byte, all attempts together. The default is that of \
+the official OpenAI and Anthropic SDKs."""
+    first_token: Patience = Field(default_factory=lambda data: min(FIRST_TOKEN, data.get("total", FIRST_TOKEN)))
+    """How long one attempt of a streaming request may run without a first token before it counts as failed. An answer \
+that is not streamed has no first token: for it only `total` holds. Left out: 60s, or `total` if that is shorter."""
+    stall: Patience = Field(default_factory=lambda data: min(STALL, data.get("total", STALL)))
+    """The longest silence within an answer that has begun to reach the client; then it is broken off. Left out: 30s, \
+or `total` if that is shorter."""
 
 
 class Route(Model):

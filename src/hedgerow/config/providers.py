@@ -1,4 +1,8 @@
-"""Providers with an OpenAI-compatible endpoint, as their own documentation gives it (read November 2026)."""
+"""Providers with an OpenAI-compatible endpoint: base URLs, key variables, model names.
+
+Collected in November 2026 from public documentation and configurations. No endpoint was called, and model names change
+often: a hedgerow.yaml of one's own does not depend on this table.
+"""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ routes:                                # what clients ask for in the "model" fie
     hedge:
       delay: 2s                        # how long the first may stay silent; off: no hedging
     timeouts:
-      first_token: 20s
-      stall: 10s                       # longest silence within a stream
-      total: 120s
+      first_token: 60s                 # of one attempt, streams only
+      stall: 30s                       # longest silence within a stream
+      total: 10m                       # all attempts together, to the last byte
 
 server:
   listen: 127.0.0.1:8080               # :8080 lets other machines connect; then set api_keys
