@@ -21,8 +21,10 @@ from typing import Any
 from hedgerow.config import Settings
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers
+from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.gateway.build import build
 from hedgerow.gateway.core import Gateway, refuse
+from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.gateway.target import Target
 from hedgerow.http.exchange import Handler, Listener
 from hedgerow.wire import lookup
@@ -110,8 +112,8 @@ class AnswerBroken(Exception):
 class Application:
     """The ASGI callable; made by `application`."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, blueprint: Blueprint) -> None:
+        self._blueprint = blueprint
         self._gateway: Gateway | None = None
         self._targets: Sequence[Target] = ()
 
@@ -137,7 +139,7 @@ class Application:
 
     def _handler(self) -> Handler:
         if self._gateway is None:
-            self._gateway, self._targets = build(self._settings, loop=asyncio.get_running_loop())
+            self._gateway, self._targets = build(self._blueprint, loop=asyncio.get_running_loop())
         return self._gateway
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -146,7 +148,7 @@ class Application:
         if body is None:
             return
         exchange = AsgiExchange(scope, headers, body)
-        limit = self._settings.server.limits.body_bytes
+        limit = self._blueprint.server.http.body_bytes
         if len(body) > limit:
             error = RequestError(413, f"The request's body is larger than {limit} bytes.")
             refuse(exchange, lookup(exchange.method, exchange.target), error)
@@ -164,7 +166,7 @@ class Application:
         """The request's body; None when the client left. Reading stops just beyond the limit."""
         parts: list[bytes] = []
         size = 0
-        while size <= self._settings.server.limits.body_bytes:
+        while size <= self._blueprint.server.http.body_bytes:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
@@ -193,4 +195,4 @@ async def _deliver(exchange: AsgiExchange, send: Send) -> None:
 
 def application(settings: Settings) -> Application:
     """The gateway as an ASGI application. Pools are made when the first request comes, on its loop."""
-    return Application(settings)
+    return Application(blueprint_of(settings))

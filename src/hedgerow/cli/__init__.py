@@ -9,11 +9,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from hedgerow.errors import ConfigError, HedgerowError
+from hedgerow.cli.outcome import exit_code, fail
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command (default: the process's own arguments) and exit with its code."""
+    """Run one command (default: the process's own arguments) and exit with its code.
+
+    `serve` does not come back: once its configuration is read, a serving process takes this process's place.
+    """
     sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -27,28 +30,10 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         from hedgerow.cli.app import build
     except ModuleNotFoundError as missing:
-        return _fail(1, [f"the command line needs {missing.name}: pip install 'hedgerow[gateway]'"])
-    try:
+        return fail(1, [f"the command line needs {missing.name}: pip install 'hedgerow[gateway]'"])
+
+    def command() -> int:
         build(arguments)(args=list(arguments), prog_name="hedgerow")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
-    except ConfigError as error:
-        return _fail(2, error.problems)
-    except HedgerowError as error:
-        return _fail(1, [str(error)])
-    except KeyboardInterrupt:
-        return _fail(130, ["interrupted"])
-    except OSError as error:
-        return _fail(1, [_os_words(error)])
-    return 0
+        return 0
 
-
-def _fail(code: int, problems: Sequence[str]) -> int:
-    for problem in problems:
-        print(f"hedgerow: {problem}", file=sys.stderr)
-    return code
-
-
-def _os_words(error: OSError) -> str:
-    words = error.strerror or str(error)
-    return f"{error.filename}: {words}" if error.filename else words
+    return exit_code(command)

@@ -1,8 +1,7 @@
-"""What `serve` and `lab` share: reading `--listen`, and the ready line for scripts."""
+"""Options that commands share: `--listen` and `--json-ready`."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,11 +29,3 @@ def address(text: str) -> Address:
         return TypeAdapter[Address](Annotated[Address, ADDRESS]).validate_python(text)
     except ValidationError as error:
         raise typer.BadParameter(f"{text!r}: {error.errors()[0]['msg']}", param_hint="--listen") from None
-
-
-def print_ready(url: str) -> None:
-    """The one line on stdout that scripts wait for."""
-    import msgspec
-
-    line = msgspec.json.encode({"ready": True, "url": url, "pid": os.getpid()})
-    typer.echo(line.decode())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.listen import JsonReady, address, print_ready
+from hedgerow.cli.listen import JsonReady, address
 from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
@@ -48,15 +48,18 @@ def serve(
     at = None if listen is None else address(listen)
     settings = _settings(config, at)
 
-    from hedgerow.gateway.app import run
+    from hedgerow.cli.launch import launch
+    from hedgerow.cli.process import URL, LaunchRecord
+    from hedgerow.gateway.drafting import blueprint_of
 
-    def on_ready(url: str) -> None:
-        for line in _welcome(settings, url):
-            typer.echo(line, err=True)
-        if json_ready:
-            print_ready(url)
+    record = LaunchRecord(blueprint_of(settings), tuple(_welcome(settings, URL)), json_ready)
+    launch(record, asked=_asked(config, listen, json_ready))
 
-    raise typer.Exit(run(settings, on_ready=on_ready))
+
+def _asked(config: Path | None, listen: str | None, json_ready: bool) -> list[str]:
+    """The command as it was given."""
+    options = [f"--config={config}"] * (config is not None) + [f"--listen={listen}"] * (listen is not None)
+    return ["serve", *options, *["--json-ready"] * json_ready]
 
 
 def _settings(config: Path | None, listen: Address | None) -> Settings:

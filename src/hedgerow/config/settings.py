@@ -10,6 +10,7 @@ from hedgerow.config import check
 from hedgerow.config.fields import problem
 from hedgerow.config.models import Model, Route, ServerSettings, Target
 from hedgerow.config.problem import show_path
+from hedgerow.policy.naming import RouteNames
 
 
 class Settings(Model):
@@ -23,7 +24,6 @@ that ends in `*` stands for all names that start so (`claude-*`); `*` alone for 
     server: ServerSettings = ServerSettings()
 
     _warnings: list[str] = PrivateAttr(default_factory=list)
-    _patterns: list[str] = PrivateAttr(default_factory=list)
 
     @property
     def warnings(self) -> list[str]:
@@ -39,15 +39,12 @@ that ends in `*` stands for all names that start so (`claude-*`); `*` alone for 
         """The route that serves `model`: its own name, else the longest matching pattern; None when there is none."""
         if model is None:
             return self.default_route
-        if model in self.routes:
-            return model
-        return next((name for name in self._patterns if model.startswith(name[:-1])), None)
+        return RouteNames(self.routes).find(model)
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
         found = check.contradictions(self.targets, self.routes, self.server, known=self.targets)
         if found:
             raise problem("; ".join(f"{show_path(each.path)}: {each.text}" for each in found))
-        self._patterns[:] = sorted((name for name in self.routes if name.endswith("*")), key=len, reverse=True)
         self._warnings[:] = [f"{show_path(each.path)}: {each.text}" for each in check.warnings(self)]
         return self

@@ -8,27 +8,25 @@ import logging
 import signal
 from collections.abc import Callable
 
-from hedgerow.config import ServerSettings, Settings
 from hedgerow.events import AttemptEnded, Event, FailureClass, Outcome, TargetTakenOut
+from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint
 from hedgerow.gateway.build import build
-from hedgerow.http.limits import Limits
 from hedgerow.http.server import Server, server_ssl_context
 from hedgerow.wire import lookup
 
 log = logging.getLogger("hedgerow.gateway")
 
 
-def run(settings: Settings, *, on_ready: Callable[[str], None]) -> int:
+def run(blueprint: Blueprint, *, on_ready: Callable[[str], None]) -> int:
     """Serve until SIGTERM or SIGINT; `on_ready` is told the URL. Returns the process's exit code.
 
     0: everything under way was finished; 1: the drain timeout cut something off.
     Raises `OSError` when the address cannot be listened on.
     """
-    logging.basicConfig(
-        level=settings.server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    level = blueprint.server.log_level.upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(settings, on_ready))
+        return runner.run(_serve(blueprint, on_ready))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -39,26 +37,26 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> int:
+async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
     loop = asyncio.get_running_loop()
-    gateway, targets = build(settings, loop=loop, listeners=[_Loudly()])
+    settings = blueprint.server
+    gateway, targets = build(blueprint, loop=loop, listeners=[_Loudly()])
     server = Server(
         gateway,
-        limits=_limits(settings.server),
-        ssl=None if (tls := settings.server.tls) is None else server_ssl_context(tls.cert, tls.key),
+        limits=settings.http,
+        ssl=None if (tls := settings.certificate) is None else server_ssl_context(tls.cert, tls.key),
         error_body=_error_body,
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    listen = settings.server.listen
-    await server.start(listen.host or "", listen.port, reuse_port=settings.server.reuse_port)
+    await server.start(settings.host or "", settings.port, reuse_port=settings.reuse_port)
     _calm_collector()
-    on_ready(_url(settings.server, server.port))
+    on_ready(_url(settings, server.port))
     await stop.wait()
     gateway.draining = True
     log.info("draining %d requests", gateway.in_flight)
-    whole = await server.drain(settings.server.timeouts.drain)
+    whole = await server.drain(settings.drain)
     await asyncio.gather(*(target.close() for target in targets))
     if not whole:
         log.warning("the drain timeout cut off requests under way (server.timeouts.drain)")
@@ -72,20 +70,10 @@ def _calm_collector() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def _limits(server: ServerSettings) -> Limits:
-    return Limits(
-        header_bytes=server.limits.header_bytes,
-        body_bytes=server.limits.body_bytes,
-        header_timeout=server.timeouts.header,
-        body_timeout=server.timeouts.body,
-        idle_timeout=server.timeouts.idle,
-    )
-
-
-def _url(server: ServerSettings, port: int) -> str:
-    host = server.listen.host or "0.0.0.0"
+def _url(server: ServerBlueprint, port: int) -> str:
+    host = server.host or "0.0.0.0"
     shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if server.tls else 'http'}://{shown}:{port}"
+    return f"{'https' if server.certificate else 'http'}://{shown}:{port}"
 
 
 def _error_body(status: int, message: str) -> tuple[bytes, bytes]:

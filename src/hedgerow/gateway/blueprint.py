@@ -1,0 +1,76 @@
+"""What a serving process is told: the settings, checked and worked out, as plain records that can be sent to it.
+
+Reading a configuration takes pydantic, a YAML parser and a command line; serving takes none of them, and their 14 MB
+would stay for as long as the process runs. So nothing here or in what it imports knows `hedgerow.config`; the way from
+there to here is `gateway.drafting`. Times are seconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hedgerow.events import Headers
+from hedgerow.http.client_settings import PoolSettings
+from hedgerow.http.limits import Limits
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that may hold keys and therefore does not show what it holds."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class TargetBlueprint(_Part, frozen=True, kw_only=True):
+    """One target. `secret` is the key to send, None when there is none or (`passthrough`) the client's is sent on."""
+
+    base_url: str
+    account: str
+    secret: str | None
+    passthrough: bool
+    model: str | None
+    headers: Headers
+    pool: PoolSettings
+
+
+class RouteBlueprint(_Part, frozen=True, kw_only=True):
+    """One route: the names of its targets in order, and its `hedger.Policy`."""
+
+    targets: tuple[str, ...]
+    delay: float
+    max_hedges: int
+    max_attempts: int
+    first_token: float
+    stall: float
+    total: float
+
+
+class Certificate(_Part, frozen=True, kw_only=True):
+    """PEM files for HTTPS towards clients."""
+
+    cert: str
+    key: str
+
+
+class ServerBlueprint(_Part, frozen=True, kw_only=True):
+    """The gateway's own side. `host` None is every interface; without `api_keys` whoever can connect may ask."""
+
+    host: str | None
+    port: int
+    reuse_port: bool
+    certificate: Certificate | None
+    api_keys: tuple[str, ...]
+    http: Limits
+    held_bytes: int
+    answer_bytes: int
+    drain: float
+    log_level: str
+
+
+class Blueprint(_Part, frozen=True, kw_only=True):
+    """Everything. Each route's targets are among `targets`, `default_route` is among `routes`."""
+
+    targets: dict[str, TargetBlueprint]
+    routes: dict[str, RouteBlueprint]
+    default_route: str
+    server: ServerBlueprint
