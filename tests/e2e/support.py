@@ -1,0 +1,164 @@
+"""What the end-to-end tests share: the gateway as a process, its configuration, and words for what must come true."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+Config = dict[str, Any]
+
+NAMES = ("primary", "backup", "third")
+INHERITED = ("PATH", "PYTHONPATH")
+"""What a gateway gets of the environment of the tests: no keys, no proxies."""
+MESSAGES: Any = [{"role": "user", "content": "Say hedge."}]
+
+
+def config(*base_urls: str, delay: str = "30s", server: Mapping[str, Any] | None = None, **route: Any) -> Config:
+    """A configuration with one route `fast` over targets `primary`, `backup`...; `delay` is far away unless given."""
+    targets = {name: {"base_url": url} for name, url in zip(NAMES, base_urls, strict=False)}
+    return {
+        "targets": targets,
+        "routes": {"fast": {"targets": list(targets), "hedge": {"delay": delay}, **route}},
+        "server": {"listen": "127.0.0.1:0", **(server or {})},
+    }
+
+
+class GatewayProcess:
+    """`hedgerow serve` in a folder of its own, ready. A context manager.
+
+    At the end of the block it must still run and must have logged no traceback; what it said is added to the error of
+    a test that fails.
+    """
+
+    def __init__(self, settings: Config, *, environ: Mapping[str, str] | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        folder = Path(self._folder.name)
+        file = folder / "hedgerow.yaml"
+        file.write_text(json.dumps(settings))  # JSON is YAML
+        self._log = folder / "stderr"
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        with self._log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "hedgerow", "serve", "--config", str(file), "--json-ready"],
+                cwd=folder,
+                env=inherited | {"HOME": str(folder)} | dict(environ or {}),
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+        ready = self._ready_line()
+        self.url: str = ready["url"]
+        self.pid: int = ready["pid"]
+        assert self.pid == self.process.pid
+
+    def _ready_line(self) -> dict[str, Any]:
+        stdout = self.process.stdout
+        assert stdout is not None
+        line = stdout.readline() if select.select([stdout], [], [], 20)[0] else b""
+        try:
+            ready: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self._end()
+            raise AssertionError(f"the gateway did not start; it said:\n{self._said}") from None
+        return ready
+
+    @property
+    def base_url(self) -> str:
+        """What an OpenAI client takes as its base URL."""
+        return self.url + "/v1"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        return parts.hostname, parts.port
+
+    @property
+    def log(self) -> str:
+        """What it has written to stderr."""
+        return self._log.read_text()
+
+    def fds(self) -> int:
+        """Its open file descriptors."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def memory(self) -> int:
+        """Its resident set in bytes."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self, timeout: float = 20.0) -> int:
+        """Its exit code, once it has ended."""
+        return self.process.wait(timeout)
+
+    def _end(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._said = self.log
+        self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        died = self.process.poll() not in (None, 0, 1)
+        self._end()
+        if error is not None:
+            error.add_note(f"the gateway said:\n{self._said}")
+            return
+        assert not died, f"the gateway died ({self.process.returncode}):\n{self._said}"
+        assert "Traceback" not in self._said, self._said
+
+
+def until(true: Callable[[], bool], *, within: float = 10.0, every: float = 0.005) -> None:
+    """Wait for what must become true."""
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, f"did not happen within {within:g} s"
+        time.sleep(every)
+
+
+def assert_within(seconds: Sequence[float], *, bound: float, worst: float = 1.0) -> None:
+    """The median keeps the `bound` that is promised; `worst` is what one may take on a busy machine.
+
+    Our tests share their cores with others: a process that does not run for a while is nobody's fault, so a single
+    measurement says little. What the code itself adds is in all of them, and so in the median.
+    """
+    assert statistics.median(seconds) <= bound, sorted(seconds)
+    assert max(seconds) <= worst, sorted(seconds)
+
+
+def script(**fields: Any) -> str:
+    """The value of an `x-lab-script` header (docs/lab.md)."""
+    return json.dumps(fields)
+
+
+def chat(**fields: Any) -> bytes:
+    """The body of a chat request for the route `fast`."""
+    return json.dumps({"model": "fast", "messages": MESSAGES, **fields}).encode()
