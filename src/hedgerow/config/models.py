@@ -198,9 +198,10 @@ class ServerTimeouts(Model):
     """How patient the server is with its clients."""
 
     header: Patience = 10.0
-    """How long a client may take to send the head of a request."""
+    """How long a client may take to send the head of a request; beyond it the answer is 408."""
     body: Patience = 60.0
-    """How long a client may take to send the body of a request."""
+    """The longest silence while the body of a request arrives; beyond it the answer is 408. Once this time has passed, \
+the body must also have come at 1 KiB a second on average."""
     idle: Patience = 75.0
     """How long an unused client connection is kept open."""
     drain: Annotated[float, duration(0.0, _DAY)] = 30.0
@@ -214,13 +215,15 @@ class ServerSettings(Model):
     """Where to listen. IPv6 addresses go in brackets and quotes: `"[::1]:8080"`. `:8080` is every interface."""
     tls: ServerTls | None = None
     api_keys: Annotated[tuple[SecretStr, ...], API_KEYS] = ()
-    """Keys of which clients must present one as `Authorization: Bearer`. Empty: whoever can connect may ask."""
+    """Keys of which clients must present one as `Authorization: Bearer` or `x-api-key`. Empty: whoever can connect \
+may ask."""
     limits: Limits = Limits()
     timeouts: ServerTimeouts = ServerTimeouts()
     reuse_port: Annotated[bool, FLAG] = False
     """Listen with `SO_REUSEPORT`, so that several gateway processes can share the port."""
     default_route: Annotated[str | None, text()] = None
-    """The route of requests that name no model. Left out: the first one."""
+    """The route of requests that name no model or, outside chat completions, one that is no route. Left out: the first \
+one."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], one_of("debug", "info", "warning", "error")] = (
         "info"
     )

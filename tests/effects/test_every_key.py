@@ -1,0 +1,14 @@
+"""A key without a test of its effect is a key that nobody knows to have one."""
+
+from __future__ import annotations
+
+from hedgerow.config import all_keys
+from tests.effects import test_connections, test_routes, test_server, test_targets
+from tests.effects.support import TESTED
+
+MODULES = (test_connections, test_routes, test_server, test_targets)
+
+
+def test_every_key_has_a_test_of_its_effect() -> None:
+    assert MODULES
+    assert set(all_keys()) == TESTED

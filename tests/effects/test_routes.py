@@ -1,0 +1,67 @@
+"""routes.<name>.*: who is asked when, and when patience ends; exact times in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.effects.support import BROKEN, QUICK, SILENT, STALLS, WHOLE, asked, effect_of, play, settings
+
+ALL_SILENT = {"a": SILENT, "b": SILENT, "c": SILENT}
+
+
+@effect_of("routes.<name>.targets")
+def test_targets_are_asked_in_their_order(key: str) -> None:
+    pools, client = play(settings({key: ["b", "a"]}), {"b": BROKEN})
+    assert asked(pools) == [("b", 0.0), ("a", 0.1)]
+    assert client.answer_headers[b"x-hedgerow-target"] == b"a"
+
+
+@effect_of("routes.<name>.hedge.delay")
+@pytest.mark.parametrize(("delay", "expected"), [("2s", 2.0), ("300ms", 0.3), (0, 0.0)])
+def test_a_hedge_starts_after_the_delay(key: str, delay: object, expected: float) -> None:
+    pools, client = play(settings({key: delay}), {"a": SILENT})
+    assert asked(pools) == [("a", 0.0), ("b", expected)]
+    assert client.pieces[0][0] == expected + 0.1
+
+
+@effect_of("routes.<name>.hedge.delay")
+def test_without_a_delay_nothing_is_hedged(key: str) -> None:
+    pools, _ = play(settings({key: "off"}), {"a": SILENT})
+    assert asked(pools) == [("a", 0.0), ("b", 60.0)]  # after the first_token timeout
+
+
+@effect_of("routes.<name>.hedge.max_hedges")
+@pytest.mark.parametrize(("most", "expected"), [(0, ["a"]), (1, ["a", "b"]), (2, ["a", "b", "c"])])
+def test_no_more_than_max_hedges_start(key: str, most: int, expected: list[str]) -> None:
+    pools, _ = play(settings({key: most}), ALL_SILENT)
+    assert [name for name, at in asked(pools) if at < 60.0] == expected
+
+
+@effect_of("routes.<name>.max_attempts")
+@pytest.mark.parametrize(("most", "status"), [(1, 500), (2, 500), (3, 200)])
+def test_no_more_than_max_attempts_are_made(key: str, most: int, status: int) -> None:
+    pools, client = play(settings({key: most}), {"a": BROKEN, "b": BROKEN, "c": QUICK})
+    assert len(asked(pools)) == most
+    assert client.status == status
+
+
+@effect_of("routes.<name>.timeouts.first_token")
+@pytest.mark.parametrize(("limit", "seconds"), [("60s", 60.0), ("5s", 5.0)])
+def test_an_attempt_without_a_first_token_in_time_fails(key: str, limit: str, seconds: float) -> None:
+    pools, _ = play(settings({key: limit}), ALL_SILENT)
+    assert asked(pools) == [("a", 0.0), ("b", 2.0), ("c", seconds)]
+    assert pools["a"].cancelled_at == [seconds]
+
+
+@effect_of("routes.<name>.timeouts.stall")
+@pytest.mark.parametrize(("limit", "seconds"), [("30s", 30.0), ("5s", 5.0)])
+def test_a_stream_that_falls_silent_is_broken_off(key: str, limit: str, seconds: float) -> None:
+    _, client = play(settings({key: limit}), {"a": STALLS})
+    assert (client.ended_at, client.outcome) == (seconds, "broken")
+
+
+@effect_of("routes.<name>.timeouts.total")
+@pytest.mark.parametrize(("limit", "seconds"), [("10m", 600.0), ("70s", 70.0)])
+def test_a_request_ends_at_its_total_limit(key: str, limit: str, seconds: float) -> None:
+    _, client = play(settings({key: limit}), ALL_SILENT, WHOLE)
+    assert (client.ended_at, client.status) == (seconds, 504)
