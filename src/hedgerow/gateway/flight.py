@@ -42,7 +42,6 @@ class Flight:
 
     __slots__ = (
         "_attempts",
-        "_bodies",
         "_exchange",
         "_gateway",
         "_gone",
@@ -80,7 +79,6 @@ class Flight:
         self.facts = facts
         self.request_id = gateway.next_id()
         self._attempts: list[Attempt] = []
-        self._bodies: dict[str | None, bytes] = {}
         self._winner: Attempt | None = None
         self._hedged = False
         self._gone = False
@@ -148,6 +146,7 @@ class Flight:
             self._exchange.respond(status, head, winner.body())
             self._complete(winner.scanner.ending(True) if winner.scanner else None)
             return
+        self._exchange.body = b""  # streams are many and long, and nobody will ask for it again
         self._exchange.start(status, head)
         self.run.watch()
         winner.deliver_to(self._exchange.write)
@@ -230,15 +229,10 @@ class Flight:
         return len(self._attempts)
 
     def _body_for(self, target: Target) -> bytes:
-        body = self._bodies.get(target.model)
-        if body is None:
-            body = self._exchange.body
-            # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
-            ours = self.protocol.hedgeable or self.facts.model == self._route.name
-            if ours and target.model is not None:
-                body = self.protocol.rewrite(body, self.facts, target.model)
-            self._bodies[target.model] = body
-        return body
+        body = self._exchange.body
+        # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
+        ours = self.protocol.hedgeable or self.facts.model == self._route.name
+        return self.protocol.rewrite(body, self.facts, target.model) if ours and target.model is not None else body
 
     def _complete(self, ending: Ending | None) -> None:
         winner = self._winner

@@ -225,6 +225,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._in_head = False
         self._headers = _TRAILERS
+        call.head = call.body = b""  # never sent again from here on
         self._keep = keep = parser.should_keep_alive()
         self._until_close = not keep and _is_until_close(status, headers)
         if call.is_head:

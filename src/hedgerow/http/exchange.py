@@ -36,6 +36,7 @@ class Exchange(Protocol):
     """Request target as sent: path and query, e.g. b"/v1/models?limit=2"."""
     headers: Headers
     body: bytes
+    """Whole. A handler that streams for long puts b"" here once it needs it no more."""
     peer: str
     """The client's address for logs, e.g. "127.0.0.1:51234"."""
     listener: Listener | None

@@ -13,8 +13,8 @@ from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import Accepted, Ending, Verdict
 from hedgerow.wire.sse import BOM, Blocks, payloads
 
-_BATCH = 4096
-"""Bytes collected after commit before they are searched."""
+_BATCH = 1024
+"""Bytes collected after commit before they are searched; small, because every open stream holds half of it."""
 
 _BLANK = b" \t\r\n" + BOM
 _DOCUMENT = (b"{", b"[")
