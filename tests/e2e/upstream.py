@@ -50,16 +50,11 @@ class Upstream:
         self.requests: list[Received] = []
         self.connections = 0
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port: int = self._socket.getsockname()[1]
         self._threads: list[threading.Thread] = []
         self._open: set[socket.socket] = set()
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        port: int = self._socket.getsockname()[1]
-        return port
 
     @property
     def base_url(self) -> str:
