@@ -59,6 +59,7 @@ def test_ruff_refuses_clocks_and_global_randomness_in_src(tmp_path: Path) -> Non
         ("policy/planted.py", "import hedgerow.gateway", "Arrows run only downwards BROKEN"),
         ("policy/planted.py", "import asyncio", "Decisions do no I/O and read no clock BROKEN"),
         ("wire/planted.py", "import time", "Decisions do no I/O and read no clock BROKEN"),
+        ("gateway/answers.py", "import hedgerow.config", "The serving process stays lean BROKEN"),
         ("loose_end.py", "", "not listed as layers"),
     ],
 )

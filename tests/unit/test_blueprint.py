@@ -1,0 +1,184 @@
+"""The blueprint: what the settings mean, whole, in a form that can be sent to the serving process."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow.config import Settings, loads
+from hedgerow.gateway.blueprint import Blueprint, Certificate, RouteBlueprint, ServerBlueprint, TargetBlueprint
+from hedgerow.gateway.drafting import blueprint_of
+from hedgerow.http.client_settings import PoolSettings
+from hedgerow.http.limits import Limits
+from hedgerow.policy.naming import RouteNames
+
+FULL = """\
+targets:
+  a:
+    base_url: https://a.example:8443/v1
+    api_key: sk-a
+    model: m-1
+    account: acme
+    headers: {X-Team: t-secret, OpenAI-Organization: org}
+    connections: {max: 7, queue: 3, queue_timeout: 100ms, connect_timeout: 1.5s, idle_timeout: 1m30s}
+    tls: {verify: false}
+    proxy: http://me:pw@proxy.example:3128/
+  b: {base_url: https://b.example/v1, api_key_file: key.txt, tls: {ca_file: ca.pem}, proxy: off}
+  c: {base_url: https://c.example/v1}
+routes:
+  fast:
+    targets: [a, b, b]
+    hedge: {delay: 1500ms, max_hedges: 2}
+    max_attempts: 2
+    timeouts: {first_token: 3s, stall: 2s, total: 1m}
+  "slow-*": {targets: [c, a], hedge: {delay: off}, timeouts: {first_token: 5s, stall: 6s, total: 7s}}
+server:
+  listen: "[::1]:8081"
+  tls: {cert: cert.pem, key: key.pem}
+  api_keys: [ck-1, ck-2]
+  limits: {header_bytes: 16KiB, body_bytes: 1MB, held_bytes: 2048, answer_bytes: 1GiB}
+  timeouts: {header: 1s, body: 2s, idle: 3s, drain: 4s}
+  reuse_port: true
+  default_route: slow-*
+  log_level: debug
+"""
+
+PASSTHROUGH = """\
+targets: {a: {base_url: https://a.example/v1, api_key: passthrough}}
+routes: {fast: {targets: [a]}}
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    for name in ("key.txt", "ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).write_text("sk-b\n")
+    return loads(FULL, {}, folder=tmp_path)
+
+
+def sent(blueprint: Blueprint) -> Blueprint:
+    """What arrives at the serving process."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(blueprint), type=Blueprint)
+
+
+def test_targets_arrive_whole_with_their_secrets(settings: Settings, tmp_path: Path) -> None:
+    arrived = sent(blueprint_of(settings, environ={}))
+    assert arrived.targets == {
+        "a": TargetBlueprint(
+            base_url="https://a.example:8443/v1",
+            account="acme",
+            secret="sk-a",
+            passthrough=False,
+            model="m-1",
+            headers=[(b"x-team", b"t-secret"), (b"openai-organization", b"org")],
+            pool=PoolSettings(
+                max_connections=7,
+                max_waiting=3,
+                queue_timeout=0.1,
+                connect_timeout=1.5,
+                idle_timeout=90.0,
+                verify=False,
+                proxy="http://me:pw@proxy.example:3128",
+            ),
+        ),
+        "b": TargetBlueprint(
+            base_url="https://b.example/v1",
+            account=settings.targets["b"].account_name,
+            secret="sk-b",
+            passthrough=False,
+            model=None,
+            headers=[],
+            pool=PoolSettings(ca_file=str(tmp_path / "ca.pem")),
+        ),
+        "c": TargetBlueprint(
+            base_url="https://c.example/v1",
+            account="c.example",
+            secret=None,
+            passthrough=False,
+            model=None,
+            headers=[],
+            pool=PoolSettings(),
+        ),
+    }
+
+
+def test_a_target_that_passes_the_clients_key_on_has_none_of_its_own() -> None:
+    target = sent(blueprint_of(loads(PASSTHROUGH, {}), environ={})).targets["a"]
+    assert (target.passthrough, target.secret, target.account) == (True, None, "a.example#passthrough")
+
+
+def test_routes_arrive_whole_and_a_delay_that_is_off_never_comes(settings: Settings) -> None:
+    assert sent(blueprint_of(settings, environ={})).routes == {
+        "fast": RouteBlueprint(
+            targets=("a", "b", "b"), delay=1.5, max_hedges=2, max_attempts=2, first_token=3.0, stall=2.0, total=60.0
+        ),
+        "slow-*": RouteBlueprint(
+            targets=("c", "a"), delay=inf, max_hedges=0, max_attempts=2, first_token=5.0, stall=6.0, total=7.0
+        ),
+    }
+
+
+def test_the_server_arrives_whole(settings: Settings, tmp_path: Path) -> None:
+    arrived = sent(blueprint_of(settings, environ={}))
+    assert arrived.default_route == "slow-*"
+    assert arrived.server == ServerBlueprint(
+        host="::1",
+        port=8081,
+        reuse_port=True,
+        certificate=Certificate(cert=str(tmp_path / "cert.pem"), key=str(tmp_path / "key.pem")),
+        api_keys=("ck-1", "ck-2"),
+        http=Limits(
+            header_bytes=16 * 1024, body_bytes=1_000_000, header_timeout=1.0, body_timeout=2.0, idle_timeout=3.0
+        ),
+        held_bytes=2048,
+        answer_bytes=1 << 30,
+        drain=4.0,
+        log_level="debug",
+    )
+
+
+def test_a_target_that_obeys_the_environment_gets_its_proxy_from_there(settings: Settings) -> None:
+    environ = {"HTTPS_PROXY": "http://proxy.example:8080"}
+    targets = blueprint_of(settings, environ=environ).targets
+    assert {name: target.pool.proxy for name, target in targets.items()} == {
+        "a": "http://me:pw@proxy.example:3128",
+        "b": None,
+        "c": "http://proxy.example:8080",
+    }
+
+
+def test_no_part_of_a_blueprint_shows_what_it_holds(settings: Settings) -> None:
+    blueprint = blueprint_of(settings, environ={})
+    shown = f"{blueprint!r} {blueprint.server!r} {blueprint.targets!r} {blueprint}"
+    assert not [secret for secret in ("sk-a", "sk-b", "ck-1", "t-secret", "pw") if secret in shown]
+
+
+def test_a_route_is_found_by_its_name_then_by_the_longest_pattern() -> None:
+    names = RouteNames(["gpt-*", "gpt-5*", "*", "gpt-5-nano", "odd*name"])
+    found = {model: names.find(model) for model in ("gpt-5-nano", "gpt-5-mini", "gpt-4", "claude", "", "odd*name")}
+    assert found == {
+        "gpt-5-nano": "gpt-5-nano",
+        "gpt-5-mini": "gpt-5*",
+        "gpt-4": "gpt-*",
+        "claude": "*",
+        "": "*",
+        "odd*name": "odd*name",
+    }
+    assert RouteNames(["gpt-*", "fast"]).find("claude") is None
+
+
+@given(st.lists(st.text("ab*", max_size=4)), st.text("ab", max_size=4))
+def test_settings_and_gateway_mean_the_same_route(names: list[str], model: str) -> None:
+    wanted = ["other", *(f"{name.replace('*', '')}{'*' * name.endswith('*')}" for name in names if name.strip("*"))]
+    settings = Settings.model_validate(
+        {
+            "targets": {"t": {"base_url": "http://127.0.0.1:9/v1"}},
+            "routes": {name: {"targets": ["t"]} for name in wanted},
+        }
+    )
+    assert RouteNames(blueprint_of(settings, environ={}).routes).find(model) == settings.route_for(model)
