@@ -333,6 +333,26 @@ class TestClientLeaves:
 
         play({"a": stream("P"), "b": stream("B")}, story)
 
+    @pytest.mark.parametrize(("resumed_at", "outcome", "ended_at"), [(5.5, "whole", 6.1), (2.0, "broken", 3.0)])
+    def test_the_silence_of_a_slow_reader_is_no_stall_of_its_upstream(
+        self, resumed_at: float, outcome: str, ended_at: float
+    ) -> None:
+        clients: list[RecordingExchange] = []
+
+        async def story(world: World) -> None:
+            clients.append(world.request())
+            await asyncio.sleep(0.55)
+            listener = clients[0].listener
+            assert listener is not None
+            listener.on_pause()
+            await asyncio.sleep(resumed_at - 0.55)
+            listener.on_resume()
+
+        slow = Answer([(0.0, ROLE), (0.5, token("P1")), (5.5, token("P2")), (0.1, FINISH + DONE)])
+        play({"a": slow, "b": stream("B")}, story, policy=Policy(stall=1.0))
+        assert clients[0].outcome == outcome
+        assert clients[0].ended_at == pytest.approx(ended_at)
+
 
 class TestNotHedged:
     def test_a_client_may_opt_out(self) -> None:

@@ -6,6 +6,7 @@ client that left or reads slowly. Whatever happens, the request ends once: `_fin
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from hedgerow.events import (
@@ -49,6 +50,7 @@ class Flight:
         "_incoming",
         "_order",
         "_path",
+        "_paused",
         "_route",
         "_started_at",
         "_winner",
@@ -82,6 +84,7 @@ class Flight:
         self._winner: Attempt | None = None
         self._hedged = False
         self._gone = False
+        self._paused = False
         self._started_at = now = self.time()
         if protocol.hedgeable:
             self.run, self._order = route.hedger.run(
@@ -168,6 +171,8 @@ class Flight:
         self._break_off(failure, None)
 
     def last_data_at(self) -> float:
+        if self._paused:
+            return inf  # the silence while we do not read is the client's
         return self._winner.last_data_at if self._winner is not None else self._started_at
 
     # Told by attempts.
@@ -204,13 +209,15 @@ class Flight:
 
     def on_pause(self) -> None:
         if self._winner is not None and self._winner.call is not None:
+            self._paused = True
             self._winner.call.pause()
 
     def on_resume(self) -> None:
-        if self._winner is not None and self._winner.call is not None:
-            # The silence while we did not read was ours.
+        if self._paused and self._winner is not None and self._winner.call is not None:
+            self._paused = False
             self._winner.last_data_at = self.time()
             self._winner.call.resume()
+            self.run.watch()
 
     # What responses say about us.
 
