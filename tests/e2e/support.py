@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -23,6 +22,8 @@ Config = dict[str, Any]
 NAMES = ("primary", "backup", "third")
 INHERITED = ("PATH", "PYTHONPATH")
 """What a gateway gets of the environment of the tests: no keys, no proxies."""
+STOPS_WITHIN = 10.0
+"""Seconds from SIGTERM to the end of a gateway with nothing to do; it takes milliseconds."""
 MESSAGES: Any = [{"role": "user", "content": "Say hedge."}]
 
 
@@ -39,8 +40,8 @@ def config(*base_urls: str, delay: str = "30s", server: Mapping[str, Any] | None
 class GatewayProcess:
     """`hedgerow serve` in a folder of its own, ready. A context manager.
 
-    At the end of the block it must still run and must have logged no traceback; what it said is added to the error of
-    a test that fails.
+    At the end of the block it must stop in good order and must have logged no traceback; what it said is added to the
+    error of a test that fails.
     """
 
     def __init__(self, settings: Config, *, environ: Mapping[str, str] | None = None) -> None:
@@ -52,9 +53,18 @@ class GatewayProcess:
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         with self._log.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hedgerow", "serve", "--config", str(file), "--json-ready"],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "hedgerow",
+                    "serve",
+                    "--config",
+                    str(file),
+                    "--json-ready",
+                ],
                 cwd=folder,
-                env=inherited | {"HOME": str(folder)} | dict(environ or {}),
+                env=inherited | {"HOME": str(folder), "PYTHONFAULTHANDLER": "1"} | dict(environ or {}),
                 stdout=subprocess.PIPE,
                 stderr=stderr,
             )
@@ -112,9 +122,10 @@ class GatewayProcess:
     def _end(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(5)
-        self.process.kill()
+            try:
+                self.process.wait(STOPS_WITHIN)
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGABRT)  # the fault handler writes where it hangs
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -127,12 +138,12 @@ class GatewayProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        died = self.process.poll() not in (None, 0, 1)
         self._end()
         if error is not None:
             error.add_note(f"the gateway said:\n{self._said}")
             return
-        assert not died, f"the gateway died ({self.process.returncode}):\n{self._said}"
+        code = self.process.returncode
+        assert code in (0, 1), f"the gateway died or would not stop ({code}):\n{self._said}"
         assert "Traceback" not in self._said, self._said
 
 
