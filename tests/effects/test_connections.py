@@ -114,7 +114,7 @@ def test_connecting_takes_no_longer_than_connect_timeout(key: str, limit: float)
             asking = asyncio.ensure_future(ask())
             late, _ = await asyncio.wait([asking], timeout=WHILE if limit == 5.0 else 10)
             assert bool(late) == (limit == 0.03)
-            assert not late or asking.result()[0] == 502
+            assert not late or b"no answer within 0.03 s" in asking.result()[1]
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
 
