@@ -201,12 +201,12 @@ class Server:
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(len(self.peers), reader, writer)
         self.peers.append(peer)
-        self.open += 1
         task = asyncio.ensure_future(self._serve(peer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, peer: Peer) -> None:
+        self.open += 1
         try:
             await self._script(peer)
         except (EOFError, ConnectionError):

@@ -66,12 +66,12 @@ async def test_the_warmest_connection_is_taken_first() -> None:
 @on_both_loops
 async def test_idle_connections_expire_and_fresh_ones_stay() -> None:
     async with Server() as server:
-        pool = server.pool(PoolSettings(idle_timeout=0.05))
+        pool = server.pool(PoolSettings(idle_timeout=0.5))
         await asyncio.gather(*(ask(pool).whole() for _ in range(3)))
         assert pool.idle == 3
         while server.open > 1:
             await ask(pool).whole()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.02)
         assert pool.idle == 1
         await until(lambda: server.open == 0)
         assert (pool.open, pool.idle) == (0, 0)
