@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import bench.eval
+import msgspec
 import pytest
-from bench.eval import QUIET, Finding, Series, findings, main, table, verdict
+from bench.eval import QUIET, Finding, Series, findings, lateness, main, quiet_replay, table, verdict
 
 from hedgerow.demo.formula import Law
 from hedgerow.demo.result import Check, Formula, Result, Spread
@@ -17,7 +20,7 @@ SERIES = Series("synthetic", "log.csv", ("run=a",))
 NOTHING = Spread(p50=0, p90=0, p95=0, p99=0, max=0)
 
 
-def result(hedged_p99: float, *, added: float = 0.001) -> Result:
+def result(hedged_p99: float, *, added: float = 0.001, hedged_p50: float = 1.0) -> Result:
     """A replay of `TIMES` by 1,000 requests whose p99 without hedging is as computed."""
     plain, hedging = Law(TIMES.samples, delay=None), Law(TIMES.samples, delay=TIMES.delay)
 
@@ -33,7 +36,7 @@ def result(hedged_p99: float, *, added: float = 0.001) -> Result:
         speed=10.0,
         delay=TIMES.delay,
         without=NOTHING,
-        hedged=NOTHING,
+        hedged=msgspec.structs.replace(NOTHING, p50=hedged_p50),
         hedges=49,
         extra_fraction=0.049,
         tokens_delivered=0,
@@ -81,6 +84,30 @@ def test_the_verdict_names_the_faults_and_gives_no_verdict_on_a_busy_machine(
     assert capsys.readouterr().err == "eval: synthetic, hedged: p99 outside its 99.9 % interval\n"
     assert verdict(findings(SERIES, TIMES, result(HIGH)), ["synthetic: inconsistent: x"]) == 1
     assert verdict(findings(SERIES, TIMES, result(99.0, added=QUIET * 1.1)), []) == 3
+
+
+def test_half_of_the_requests_being_late_shows_in_either_phase() -> None:
+    assert lateness(TIMES, result(HIGH, added=0.002)) == 0.002
+    _, latest = Law(TIMES.samples, delay=TIMES.delay).quantile_interval(0.5, 1000, confidence=0.999)
+    assert lateness(TIMES, result(HIGH, hedged_p50=latest + 0.2)) == pytest.approx(0.02)
+
+
+def test_a_disturbed_replay_is_run_again_and_a_quiet_one_is_not_whatever_its_p99(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quiet, disturbed = result(99.0), result(HIGH, added=1.0)
+    for runs, taken in (([disturbed, quiet], 1), ([quiet, disturbed], 0), ([disturbed] * 5, 3)):
+        told = iter(enumerate(runs))
+        last: list[int] = []
+
+        def replay(*_: object, told: Iterator[tuple[int, Result]] = told, last: list[int] = last) -> Result:
+            number, one = next(told)
+            last.append(number)
+            return one
+
+        monkeypatch.setattr(bench.eval, "replay", replay)
+        assert quiet_replay(SERIES, TIMES, Path(), argparse.Namespace()) is runs[taken]
+        assert last[-1] == taken
 
 
 def test_the_table_has_a_row_for_each_phase() -> None:
