@@ -73,18 +73,41 @@ class ScriptedCall:
 
     def __init__(self, pool: ScriptedPool, sink: Sink, script: Script) -> None:
         self._pool = pool
-        self._steps = deque(_steps(sink, script))
+        self._on_data: Callable[[bytes], None] | None = sink.on_data
+        self._steps = deque(self._plan(sink, script))
         self._timer: asyncio.TimerHandle | None = None
         self._next()
 
     def _next(self) -> None:
-        if self._steps and self._steps[0][0] < inf:
+        if not self._steps:
+            self._on_data = None  # call and sink hold each other: leave no cycle to the collector
+        elif self._steps[0][0] < inf:
             self._timer = self._pool.loop.call_later(self._steps[0][0], self._happen)
 
     def _happen(self) -> None:
         _, step = self._steps.popleft()
         self._next()
         step()
+
+    def _plan(self, sink: Sink, script: Script) -> Iterator[tuple[float, Callable[[], None]]]:
+        """What a script does to its sink, each with the seconds since the step before."""
+        if isinstance(script, UpstreamError):
+            yield 0.0, partial(sink.on_error, script)
+            return
+        yield script.head_after, partial(sink.on_head, script.status, script.headers)
+        for pause, data in script.chunks:
+            yield pause, partial(self._deliver, data)
+        match script.end:
+            case "close":
+                yield 0.0, sink.on_end
+            case "reset":
+                yield 0.0, partial(sink.on_error, UpstreamClosed("the upstream reset the connection"))
+            case _:
+                yield inf, sink.on_end
+
+    def _deliver(self, data: bytes) -> None:
+        if self._on_data is not None:
+            self._on_data(data)
 
     def cancel(self) -> None:
         if not self._steps:
@@ -93,29 +116,16 @@ class ScriptedCall:
         if self._timer is not None:
             self._timer.cancel()
         self._steps.clear()
+        self._on_data = None
+
+    def deliver_to(self, on_data: Callable[[bytes], None]) -> None:
+        self._on_data = on_data
 
     def pause(self) -> None:
         self._pool.paused += 1
 
     def resume(self) -> None:
         self._pool.paused -= 1
-
-
-def _steps(sink: Sink, script: Script) -> Iterator[tuple[float, Callable[[], None]]]:
-    """What a script does to its sink, each with the seconds since the step before."""
-    if isinstance(script, UpstreamError):
-        yield 0.0, partial(sink.on_error, script)
-        return
-    yield script.head_after, partial(sink.on_head, script.status, script.headers)
-    for pause, data in script.chunks:
-        yield pause, partial(sink.on_data, data)
-    match script.end:
-        case "close":
-            yield 0.0, sink.on_end
-        case "reset":
-            yield 0.0, partial(sink.on_error, UpstreamClosed("the upstream reset the connection"))
-        case _:
-            yield inf, sink.on_end
 
 
 class RecordingExchange:

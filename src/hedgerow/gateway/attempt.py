@@ -15,20 +15,35 @@ if TYPE_CHECKING:
     from hedgerow.gateway.target import Target
 
 
-def _never(_data: bytes) -> bool:
-    return False
+_COLLECTED = 8
+"""Pieces without a sign of the end that are collected before the scanner sees them."""
+_SMALL = 16
+"""Shorter pieces may be parts of an end marker: they are watched at once."""
+_LARGE = 512
+"""Longer pieces are not collected: every open stream holds what it collects."""
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_TAIL = 4
+"""Bytes that the longest of them has."""
+
+
+def _ignore(_data: bytes) -> None:
+    """Takes what follows the end marker: it is nobody's business."""
 
 
 class Attempt:
     """Feeds the scanner, holds bytes until commit, then hands every piece on."""
 
     __slots__ = (
+        "_collected",
         "_flight",
         "_held_limit",
+        "_sign",
+        "_tail",
         "_time",
         "_watch",
         "_write",
         "call",
+        "committed",
         "done",
         "ended",
         "first_token_at",
@@ -36,7 +51,6 @@ class Attempt:
         "headers_at",
         "held",
         "index",
-        "last",
         "last_data_at",
         "launched_at",
         "received",
@@ -62,12 +76,14 @@ class Attempt:
         self.scanner: Scanner | None = None
         self.held: list[bytes] = []
         self.received = 0
+        """Bytes of the body, up to what is collected."""
         self.last_data_at = now
-        self.last = b""
-        """The piece that was last delivered."""
+        self._collected: list[bytes] = []
+        """Pieces that were delivered and that the scanner has not seen."""
+        self._tail = b""
         self._time = flight.time
-        self._write: Callable[[bytes], None] | None = None
-        self._watch: Callable[[bytes], bool] = _never
+        self._write: Callable[[bytes], None] = _ignore
+        self.committed = False
         self.whole = False
         """The body has ended (before commit)."""
         self.done = False
@@ -88,20 +104,17 @@ class Attempt:
             self.scanner = flight.protocol.scanner(flight.facts, headers)
 
     def on_data(self, data: bytes) -> None:
+        """A piece before commit: it is held back."""
         self.received += len(data)
-        if self._write is None:
-            self._hold(data)
-        elif not self.done:
-            self.last_data_at = self._time()
-            self.last = data
-            self._write(data)
-            if self._watch(data):
-                self._complete()
+        self.held.append(data)
+        if self.received > self._held_limit:
+            self._give_up(f"more than {self._held_limit} bytes came before a first token")
+        elif self.scanner is not None and (verdict := self.scanner.feed(data)) is not None:
+            self._judged(verdict)
 
     def on_end(self) -> None:
-        if self._write is not None:
-            if not self.done and self.scanner is not None:
-                self._flight.ended(self.scanner.ending(True))
+        if self.committed:
+            self._body_over(clean=True)
             return
         self.whole = True
         if self.scanner is None:
@@ -110,9 +123,8 @@ class Attempt:
             self._judged(self.scanner.eof(self.body()))
 
     def on_error(self, error: UpstreamError) -> None:
-        if self._write is not None:
-            if not self.done and self.scanner is not None:
-                self._flight.ended(self.scanner.ending(False))
+        if self.committed:
+            self._body_over(clean=False)
             return
         connect = isinstance(error, ConnectFailed | PoolExhausted)
         kind = FailureClass.CONNECT if connect else FailureClass.PROTOCOL
@@ -120,16 +132,26 @@ class Attempt:
 
     def deliver_to(self, write: Callable[[bytes], None]) -> None:
         """From commit on: hand over what is held, then every piece as it comes."""
+        call, scanner = self.call, self.scanner
+        if call is None or scanner is None:
+            return
+        self.committed = True
         self._write = write
-        scanner = self.scanner
-        if scanner is not None:
-            self._watch = scanner.watch
+        self._sign = scanner.sign or 0
         if self.held:
-            self.last = self.body()
+            body = self.body()
             self.held = []
-            write(self.last)
-        if scanner is not None and scanner.watch(b""):
+            write(body)
+            self._tail = body[-_TAIL:]
+        self._watch = scanner.watch
+        call.deliver_to(self._pass_on if scanner.sign is None else self._forward)
+        if scanner.watch(b""):
             self._complete()
+
+    def between_events(self) -> bool:
+        """Whether what was delivered so far ends with a blank line."""
+        self._catch_up()
+        return self._tail.endswith(_EVENT_ENDS)
 
     def body(self) -> bytes:
         """All that is held, as one piece."""
@@ -140,6 +162,7 @@ class Attempt:
         self, request_id: str, outcome: Outcome, failure: Failure | None, usage: Usage | None
     ) -> AttemptEnded:
         """The record of this attempt, spoken once."""
+        self._catch_up()
         self.ended = True
         return AttemptEnded(
             request_id,
@@ -157,20 +180,47 @@ class Attempt:
             usage,
         )
 
-    def _hold(self, data: bytes) -> None:
-        self.held.append(data)
-        if self.received > self._held_limit:
-            self._give_up(f"more than {self._held_limit} bytes came before a first token")
-        elif self.scanner is not None and (verdict := self.scanner.feed(data)) is not None:
-            self._judged(verdict)
+    def _forward(self, data: bytes) -> None:
+        """A piece after commit. Whatever can wait is done for several pieces at once."""
+        self.last_data_at = self._time()
+        self._write(data)
+        collected = self._collected
+        collected.append(data)
+        due = self._sign in data or len(collected) >= _COLLECTED or not _SMALL <= len(data) <= _LARGE
+        if due and self._catch_up():
+            self._complete()
+
+    def _pass_on(self, data: bytes) -> None:
+        """A piece after commit in a protocol whose end is not looked for."""
+        self.last_data_at = self._time()
+        self.received += len(data)
+        self._write(data)
+
+    def _catch_up(self) -> bool:
+        """Let the scanner see what was collected; True once the end marker has been seen."""
+        collected = self._collected
+        if not collected:
+            return False
+        data = collected[0] if len(collected) == 1 else b"".join(collected)
+        collected.clear()
+        self.received += len(data)
+        self._tail = data[-_TAIL:]
+        return self._watch(data)
+
+    def _body_over(self, *, clean: bool) -> None:
+        """The body of a committed answer ended, or broke off."""
+        if not self.done and self.scanner is not None:
+            self._catch_up()
+            self._flight.ended(self.scanner.ending(clean))
 
     def _complete(self) -> None:
-        """The protocol's end marker has come; what follows it is nobody's business."""
+        """The protocol's end marker has come."""
         self.done = True
-        if self.scanner is not None:
+        call = self.call
+        if call is not None and self.scanner is not None:
+            call.deliver_to(_ignore)
             self._flight.ended(self.scanner.ending(True))
-        if self.call is not None:
-            self._flight.linger(self.call)
+            self._flight.linger(call)
 
     def _judged(self, verdict: Verdict) -> None:
         if isinstance(verdict, Accepted):

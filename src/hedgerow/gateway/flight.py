@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from hedgerow.gateway.target import Target
 
 
-_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-
-
 class Flight:
     """Implements the engine's `Driver` and the exchange's `Listener`."""
 
@@ -239,7 +236,12 @@ class Flight:
         body = self._exchange.body
         # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
         ours = self.protocol.hedgeable or self.facts.model == self._route.name
-        return self.protocol.rewrite(body, self.facts, target.model) if ours and target.model is not None else body
+        if not ours or target.model is None:
+            return body
+        body = self.protocol.rewrite(body, self.facts, target.model)
+        if self._route.one_model:
+            self._exchange.body = body  # nobody needs the original: keep one of the two
+        return body
 
     def _complete(self, ending: Ending | None) -> None:
         winner = self._winner
@@ -255,7 +257,7 @@ class Flight:
             return
         frame = self.protocol.error_frame(failure) if failure.body is None else b""
         if frame:  # the upstream told no error of its own
-            self._exchange.write(frame if winner.last.endswith(_EVENT_ENDS) else b"\n\n" + frame)
+            self._exchange.write(frame if winner.between_events() else b"\n\n" + frame)
         self._exchange.abort()
         self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
         self._finish(Outcome.FAILED_AFTER_COMMIT, winner.status, usage)

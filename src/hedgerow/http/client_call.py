@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from hedgerow.errors import UpstreamError
@@ -66,6 +67,10 @@ class ClientCall:
             self.owner.leave(self)
         else:
             connection.abandon()
+
+    def deliver_to(self, on_data: Callable[[bytes], None]) -> None:
+        if self.connection is not None:
+            self.connection.deliver_to(on_data)
 
     def pause(self) -> None:
         if not self.paused and self.sink is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import cast
 
 from httptools import HttpParserError, HttpResponseParser
@@ -37,6 +38,10 @@ class _Nowhere(list[tuple[bytes, bytes]]):
 _TRAILERS = _Nowhere()
 
 
+def _ignore(_data: bytes) -> None:
+    """Takes the pieces that nobody waits for."""
+
+
 class ClientConnection(asyncio.Protocol):
     """A connection of one pool. `call` is None while it is idle or closing."""
 
@@ -47,6 +52,7 @@ class ClientConnection(asyncio.Protocol):
         "_headers",
         "_in_head",
         "_keep",
+        "_on_data",
         "_owner",
         "_parser",
         "_sink",
@@ -66,6 +72,7 @@ class ClientConnection(asyncio.Protocol):
         self._owner = owner
         self.call: ClientCall | None = None
         self._sink: Sink | None = None
+        self._on_data: Callable[[bytes], None] = _ignore
         self.used = False
         """It has carried a whole answer before the present call."""
         self.counted = False
@@ -91,7 +98,9 @@ class ClientConnection(asyncio.Protocol):
     def start(self, call: ClientCall) -> None:
         """Send `call` on this idle connection. Calls nothing of the sink."""
         self.call = call
-        self._sink = call.sink
+        self._sink = sink = call.sink
+        if sink is not None:
+            self._on_data = sink.on_data
         call.connection = self
         self._headers = []
         self._head_bytes = 0
@@ -108,9 +117,14 @@ class ClientConnection(asyncio.Protocol):
         if call.paused:
             self.transport.pause_reading()
 
+    def deliver_to(self, on_data: Callable[[bytes], None]) -> None:
+        """Give the pieces of the present call's answer to `on_data`, unless it has been read to its end."""
+        if not self._complete:
+            self._on_data = on_data
+
     def abandon(self) -> None:
         """The call was cancelled: close at once, whatever is still to come."""
-        self.call = self._sink = None
+        self._leave()
         self.transport.abort()
         self._owner.cancelled(self)
 
@@ -128,7 +142,7 @@ class ClientConnection(asyncio.Protocol):
         call, sink = self.call, self._sink
         if call is None or sink is None:
             return
-        self.call = self._sink = None
+        self._leave()
         call.over()
         if self._uploading and self.transport.get_write_buffer_size():
             self.drop()  # answered early; the rest of the body must not be waited for
@@ -146,10 +160,15 @@ class ClientConnection(asyncio.Protocol):
 
     def fail(self, error: UpstreamError) -> None:
         """Close at once and end the call, if there is one, with `error`."""
-        call, self.call, self._sink = self.call, None, None
+        call = self.call
+        self._leave()
         self.drop()
         if call is not None:
             call.fail(error)
+
+    def _leave(self) -> None:
+        self.call = self._sink = None
+        self._on_data = _ignore
 
     def _sink_failed(self, error: Exception) -> None:
         logger.error("a receiver failed while an answer came in", exc_info=error)
@@ -192,7 +211,8 @@ class ClientConnection(asyncio.Protocol):
             self._keep = False
             self._finish()
         elif self.used and not self._head_bytes and call.resend and not call.fresh:
-            self.call = self._sink = call.connection = None
+            self._leave()
+            call.connection = None
             self._owner.resend(call)
             self.drop()
         else:
@@ -231,22 +251,22 @@ class ClientConnection(asyncio.Protocol):
         if call.is_head:
             # llhttp cannot be told that no body follows, so the parser is of no use for a second answer
             self._keep, self._complete = False, True
+            self._on_data = _ignore
         try:
             sink.on_head(status, headers)
         except Exception as error:
             self._sink_failed(error)
 
     def on_body(self, data: bytes) -> None:
-        sink = self._sink
-        if sink is not None and not self._complete:
-            try:
-                sink.on_data(data)
-            except Exception as error:
-                self._sink_failed(error)
+        try:
+            self._on_data(data)
+        except Exception as error:
+            self._sink_failed(error)
 
     def on_message_complete(self) -> None:
         if not self._in_head:  # else it was an interim answer
             self._complete = True
+            self._on_data = _ignore
 
     def _head_too_long(self) -> None:
         self.fail(UpstreamProtocolError(f"{self._owner.name} sent a head of more than {HEAD_LIMIT} bytes"))

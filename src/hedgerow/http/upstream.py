@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from hedgerow.errors import UpstreamError
@@ -29,6 +30,9 @@ class Call(Protocol):
 
     def cancel(self) -> None:
         """Give up: the TCP connection is aborted at once, the sink hears nothing more. No-op when already over."""
+
+    def deliver_to(self, on_data: Callable[[bytes], None]) -> None:
+        """From now on give the pieces of the body to `on_data` instead of to the sink's."""
 
     def pause(self) -> None:
         """Stop reading from the upstream (back-pressure)."""

@@ -44,6 +44,13 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
 class Scanner(typing.Protocol):
     """Reads one attempt's 2xx body."""
 
+    @property
+    def sign(self) -> int | None:
+        """A byte of the protocol's end marker; None where there is no end to look for, and `watch` need not be called.
+
+        Pieces without it may be collected and watched as one: nobody waits for what they say.
+        """
+
     def feed(self, data: bytes) -> Verdict | None:
         """Before commit: a piece of the body; None while undecided. Not called again after a verdict."""
 
@@ -54,7 +61,7 @@ class Scanner(typing.Protocol):
         """After commit: another piece; True once the protocol's end marker has been seen.
 
         The piece in which `feed` found the first token is not passed again: `watch(b"")` right after commit tells
-        whether it already held the marker. Must cost about a microsecond.
+        whether it already held the marker.
         """
 
     def ending(self, clean: bool) -> Ending:

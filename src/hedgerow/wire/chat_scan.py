@@ -19,7 +19,7 @@ class ChatStream(StreamScanner):
     __slots__ = ()
 
     END = _DONE
-    ENDINGS = (b"[DONE]\n\n", b"[DONE]\r\n\r\n", b"[DONE]\r\r")
+    sign = ord("D")
     ERROR = b'"error"'
     USAGE = b'"prompt_tokens"'
 
@@ -70,6 +70,7 @@ class ChatBody:
     """A whole completion: judged when it is complete."""
 
     __slots__ = ("_headers", "_usage")
+    sign = None
 
     def __init__(self, headers: Headers) -> None:
         self._headers = headers

@@ -70,6 +70,7 @@ class _Anything:
     """Accepts any body; only a broken connection is a failure."""
 
     __slots__ = ()
+    sign = None
 
     def feed(self, data: bytes) -> Verdict | None:
         return ACCEPTED
