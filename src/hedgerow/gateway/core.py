@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from hedgerow.errors import RequestError
+from hedgerow.events import Headers
 from hedgerow.gateway import headers, pages
 from hedgerow.gateway.access import Access
 from hedgerow.gateway.answers import JSON
@@ -23,6 +24,9 @@ from hedgerow.wire.base import Facts, Protocol
 
 LINGER = 1.0
 """Seconds an upstream may take to end its body after its protocol's end marker before the connection is closed."""
+
+_READ: Headers = []
+"""Takes the place of a request's header fields once they have been read: many requests wait long for their answers."""
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
@@ -90,6 +94,7 @@ class Gateway:
         except RequestError as error:
             refuse(exchange, protocol, error)
             return
+        exchange.headers = _READ
         flight = Flight(self, exchange, route, protocol, facts, incoming, exchange.target[3:])
         self._flights.add(flight)
         flight.start()

@@ -172,6 +172,7 @@ class RequestReader:
         self.phase = IDLE
         self.continue_owed = False
         self._body = b""
+        self._fields = self._headers  # the exchange's now; it may let go of them long before its answer ends
 
     # Helpers
 
