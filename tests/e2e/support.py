@@ -119,6 +119,11 @@ class GatewayProcess:
         """Its exit code, once it has ended."""
         return self.process.wait(timeout)
 
+    def stop(self) -> int:
+        """End it in good order; its exit code."""
+        self.terminate()
+        return self.wait()
+
     def _end(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
