@@ -7,6 +7,8 @@
 
     app = application(load(Path("hedgerow.yaml")))
 
+Mounted below a path such as /llm, clients use base_url http://<host>/llm/v1.
+
 Same core, same behaviour; `hedgerow serve` is several times faster, because it needs no task and no messages per
 request. ASGI 3.0 (https://asgi.readthedocs.io/en/stable/specs/www.html), types http and lifespan. `server.listen`,
 `tls`, `timeouts` and `limits.header_bytes` are the surrounding server's affair; `limits.body_bytes` is obeyed here.
@@ -42,7 +44,10 @@ class AsgiExchange:
 
     def __init__(self, scope: Message, headers: Headers, body: bytes) -> None:
         query = scope["query_string"]
-        path = scope.get("raw_path") or scope["path"].encode()
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        root: bytes = scope.get("root_path", "").encode()
+        if path.startswith(root + b"/"):
+            path = path[len(root) :]
         self.method: bytes = scope["method"].encode()
         self.target: bytes = path + b"?" + query if query else path
         self.headers = headers
