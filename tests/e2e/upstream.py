@@ -57,6 +57,11 @@ class Upstream:
         self._accepting.start()
 
     @property
+    def open(self) -> int:
+        """Connections open now."""
+        return len(self._open)
+
+    @property
     def base_url(self) -> str:
         """As a target's base URL."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/v1"
