@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from email.utils import mktime_tz, parsedate_tz
 from typing import Any
 
 import msgspec
@@ -212,6 +211,8 @@ def _number(value: bytes) -> float | None:
 
 def _timestamp(value: bytes) -> float | None:
     """Seconds since the epoch of an HTTP date in any of its three forms (RFC 9110 §5.6.7)."""
+    from email.utils import mktime_tz, parsedate_tz  # rarely needed, and a quarter of a megabyte
+
     try:
         parsed = parsedate_tz(value.decode("ascii"))
         return None if parsed is None else float(mktime_tz((*parsed[:9], parsed[9] or 0)))
