@@ -1,20 +1,22 @@
 """The driver of the race: turns its commands into calls and time into wake-ups.
 
-One `Run` per request. It creates no task, and while no hedge starts it touches one timer: armed at the start, left
-where it is for as long as it fires early enough, cancelled at the end. After commit the same timer watches for a stall
-and for the total limit.
+One `Run` per request. It creates no task, and while no hedge starts it sets one wake-up: at the start, left where it
+is for as long as it comes early enough, called off at the end. After commit the same wake-up watches for a stall and
+for the total limit.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from math import inf
 from typing import Protocol
 
+from hedgerow.alarm import Alarm
 from hedgerow.events import Failure, FailureClass, Reason, Role
 from hedgerow.policy.plan import Candidate, Plan, Whether
 from hedgerow.policy.race import Cancel, Commands, Commit, Fail, Launch, Race, Skip
+
+_PRIMARY = Role.PRIMARY
 
 
 class Driver(Protocol):
@@ -46,25 +48,24 @@ class Driver(Protocol):
 
 
 class Run:
-    """Drives one race on the running loop.
+    """Drives one race on the alarm's loop, as one of the alarm's sleepers.
 
     `stall` and the plan's `total` (seconds) go on after commit, from `watch` to `finished`. The race itself is set up
     only when there is something to decide: a request whose first attempt answers in time never needs one.
     """
 
     __slots__ = (
-        "_armed_at",
+        "_alarm",
         "_candidates",
         "_driver",
-        "_loop",
         "_over",
         "_plan",
         "_race",
         "_stall",
         "_started_at",
-        "_timer",
         "_watching",
         "_whether",
+        "wake_at",
     )
 
     def __init__(
@@ -74,26 +75,25 @@ class Run:
         candidates: Sequence[Candidate],
         whether: Whether | None = None,
         *,
-        loop: asyncio.AbstractEventLoop,
+        alarm: Alarm,
         stall: float = inf,
     ) -> None:
         self._driver = driver
         self._plan = plan
         self._candidates = candidates
         self._whether = whether
-        self._loop = loop
+        self._alarm = alarm
         self._stall = stall
         self._race: Race | None = None
         self._over = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed_at = inf
         self._watching = False
+        self.wake_at = inf
 
-    def start(self) -> None:
+    def start(self, now: float) -> None:
         """Launch the first attempt."""
-        self._started_at = now = self._loop.time()
-        self._driver.launch(0, 0, Role.PRIMARY)
-        self._arm(now + self._plan.wakes_after)
+        self._started_at = now
+        self._driver.launch(0, 0, _PRIMARY)
+        self._alarm.set(self, now + self._plan.wakes_after)
 
     def accepted(self, attempt: int) -> None:
         """The attempt's first token is good enough."""
@@ -102,55 +102,43 @@ class Run:
                 self._over = True
                 self._driver.commit(attempt)
             return
-        self._apply(self._race.accepted(attempt, self._loop.time()))
+        self._apply(self._race.accepted(attempt, self._alarm.time()))
 
     def failed(self, attempt: int, failure: Failure) -> None:
         """The attempt ended without a usable answer."""
         if self._over:
             return
         race = self._the_race()
-        self._apply(race.failed(attempt, failure, self._loop.time()))
-        if race.wake_at < self._armed_at:
-            self._arm(race.wake_at)
+        self._apply(race.failed(attempt, failure, self._alarm.time()))
+        if race.wake_at < self.wake_at:
+            self._alarm.set(self, race.wake_at)
 
     def client_gone(self) -> None:
         """The client left before commit."""
         if not self._over:
-            self._apply(self._the_race().client_gone(self._loop.time()))
+            self._apply(self._the_race().client_gone(self._alarm.time()))
 
     def watch(self) -> None:
         """The committed answer goes on streaming: from now on stall and total limits hold."""
         self._watching = True
         due = min(self._driver.last_data_at() + self._stall, self._started_at + self._plan.total)
-        if due < self._armed_at:
-            self._arm(due)
+        if due < self.wake_at:
+            self._alarm.set(self, due)
 
     def finished(self) -> None:
         """The request is over: nothing more will be asked or told. Called once."""
         del self._driver  # driver and run hold each other: leave no cycle to the collector
         self._watching = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self.wake_at < inf:
+            self._alarm.set(self, inf)
 
-    def _arm(self, when: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._armed_at = when
-        if when < inf:
-            self._timer = self._loop.call_at(when, self._wake)
-
-    def _wake(self) -> None:
-        # A loop may fire a timer up to one clock resolution early; what was armed for is due all the same.
-        now = max(self._loop.time(), self._armed_at)
-        self._timer = None
-        self._armed_at = inf
+    def wake(self, now: float) -> None:
+        """The time set with the alarm has come."""
         if not self._over:
             race = self._the_race()
             self._apply(race.tick(now))
             if not self._over:
-                self._arm(race.wake_at)
+                self._alarm.set(self, race.wake_at)
         elif self._watching:
             self._check_stream(now)
 
@@ -162,7 +150,7 @@ class Run:
         elif now >= stalled_at:
             self._driver.expire(Failure(FailureClass.TIMEOUT_STALL, f"nothing came for {self._stall:g} s"))
         else:
-            self._arm(min(stalled_at, total_at))
+            self._alarm.set(self, min(stalled_at, total_at))
 
     def _the_race(self) -> Race:
         """The race, caught up with what has happened: its first attempt was launched at the start."""

@@ -6,13 +6,13 @@ A `Hedger` outlives requests. For each request it makes a `Run` (the engine's) a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from math import inf
 from typing import get_args
 
 import msgspec
 
+from hedgerow.alarm import Alarm
 from hedgerow.engine import Driver, Run
 from hedgerow.events import Event, Failure, FailureClass, Listener, Reason
 from hedgerow.policy.health import Health
@@ -52,7 +52,18 @@ def _opted_out(_now: float) -> Refusal | None:
 class Hedger:
     """The one object that composes a route."""
 
-    __slots__ = ("_alone", "_audience", "_candidates", "_everyone", "_health", "_plans", "_stall", "name", "places")
+    __slots__ = (
+        "_alone",
+        "_audience",
+        "_candidates",
+        "_everyone",
+        "_health",
+        "_plans",
+        "_stall",
+        "heard",
+        "name",
+        "places",
+    )
 
     def __init__(
         self,
@@ -66,10 +77,12 @@ class Hedger:
         self.name = name
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
-        self._audience = {
+        self._audience: dict[type[Event], tuple[Listener, ...]] = {
             kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
             for kind in get_args(Event)
         }
+        self.heard = frozenset(kind for kind, audience in self._audience.items() if audience)
+        """The kinds of event that somebody listens to; others need not be made."""
         self._health = health or Health()
         self._stall = policy.stall
         self._everyone: Sequence[int] = range(len(self.places))
@@ -93,7 +106,7 @@ class Hedger:
         driver: Driver,
         now: float,
         *,
-        loop: asyncio.AbstractEventLoop,
+        alarm: Alarm,
         stream: bool,
         replayable: bool,
         opted_out: bool,
@@ -104,16 +117,16 @@ class Hedger:
         """
         order = self._everyone
         candidates: Sequence[Candidate] = self._candidates
-        if self._health.anybody_out:
+        if self._health.out:
             order = self._health.usable(candidates, now)
             candidates = [candidates[index] for index in order]
         whether = _opted_out if opted_out else None
         plan = self._plans[stream, replayable]
-        return Run(driver, plan, candidates, whether, loop=loop, stall=self._stall), order
+        return Run(driver, plan, candidates, whether, alarm=alarm, stall=self._stall), order
 
-    def run_alone(self, driver: Driver, *, loop: asyncio.AbstractEventLoop) -> tuple[Run, Sequence[int]]:
+    def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:
         """A run of one attempt, at the first place, whatever happens."""
-        return Run(driver, self._alone, self._candidates[:1], loop=loop, stall=self._stall), (0,)
+        return Run(driver, self._alone, self._candidates[:1], alarm=alarm, stall=self._stall), (0,)
 
     def failed(self, place: Place, failure: Failure, now: float) -> None:
         """Let the health of targets learn from an attempt that failed."""
@@ -123,12 +136,8 @@ class Hedger:
 
     def answered(self, place: Place) -> None:
         """The place gave a good answer: it is healthy."""
-        if self._health.anybody_out:
+        if self._health.out:
             self._health.recovered(place.candidate)
-
-    def hears(self, kind: type[Event]) -> bool:
-        """Whether anybody listens to this kind of event; where nobody does, it need not be made."""
-        return bool(self._audience[kind])
 
     def emit(self, event: Event) -> None:
         """Tell every listener of this kind of event, in order."""

@@ -9,6 +9,7 @@ from math import inf
 
 import pytest
 
+from hedgerow.alarm import Alarm
 from hedgerow.engine import Run
 from hedgerow.events import Failure, FailureClass, Reason, Role
 from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
@@ -85,8 +86,8 @@ def play(
 ) -> list[tuple[float, str]]:
     async def main(loop: VirtualLoop) -> list[tuple[float, str]]:
         driver = Scripted(loop, answers)
-        run = driver.run = Run(driver, plan, TARGETS, whether, loop=loop)
-        run.start()
+        run = driver.run = Run(driver, plan, TARGETS, whether, alarm=Alarm(loop))
+        run.start(loop.time())
         if gone_at is not None:
             loop.call_at(gone_at, run.client_gone)
         await asyncio.sleep(100)
@@ -178,8 +179,8 @@ class TestAfterCommit:
     def stream(self, pieces: list[float], *, stall: float = inf, total: float = inf) -> list[tuple[float, str]]:
         async def main(loop: VirtualLoop) -> list[tuple[float, str]]:
             driver = Scripted(loop, [(1.0, None)])
-            run = driver.run = Run(driver, Plan(delay=4.0, total=total), TARGETS, loop=loop, stall=stall)
-            run.start()
+            run = driver.run = Run(driver, Plan(delay=4.0, total=total), TARGETS, alarm=Alarm(loop), stall=stall)
+            run.start(loop.time())
             loop.call_at(1.0, run.watch)
             for at in pieces:
                 loop.call_at(at, driver.touch)
@@ -204,7 +205,9 @@ def test_the_path_without_a_hedge_creates_no_task_and_arms_one_timer(monkeypatch
 
     async def main(loop: VirtualLoop) -> None:
         driver = Scripted(loop, [(None, None)])
-        run = driver.run = Run(driver, Plan(delay=2.0, first_token=5.0, total=60.0), TARGETS, loop=loop, stall=10.0)
+        run = driver.run = Run(
+            driver, Plan(delay=2.0, first_token=5.0, total=60.0), TARGETS, alarm=Alarm(loop), stall=10.0
+        )
         call_at = loop.call_at
 
         def counting(when: float, *args: object, **kwargs: object) -> asyncio.TimerHandle:
@@ -213,7 +216,7 @@ def test_the_path_without_a_hedge_creates_no_task_and_arms_one_timer(monkeypatch
 
         monkeypatch.setattr(loop, "call_at", counting)
         tasks = asyncio.all_tasks()
-        run.start()
+        run.start(loop.time())
         run.accepted(0)
         run.watch()
         run.finished()
@@ -226,8 +229,8 @@ def test_the_path_without_a_hedge_creates_no_task_and_arms_one_timer(monkeypatch
 def test_nothing_is_left_armed_when_the_request_is_over() -> None:
     async def main(loop: VirtualLoop) -> None:
         driver = Scripted(loop, [(None, None)])
-        run = driver.run = Run(driver, Plan(delay=2.0), TARGETS, loop=loop)
-        run.start()
+        run = driver.run = Run(driver, Plan(delay=2.0), TARGETS, alarm=Alarm(loop))
+        run.start(loop.time())
         run.accepted(0)
         run.finished()
         await loop.create_future()

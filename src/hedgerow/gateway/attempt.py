@@ -89,7 +89,7 @@ class Attempt:
         self.done = False
         """The protocol's end marker has been seen (after commit)."""
         self.ended = False
-        """Its AttemptEnded event has been spoken."""
+        """It is over, and its AttemptEnded event has been spoken."""
 
     def on_head(self, status: int, headers: Headers) -> None:
         flight = self._flight
@@ -161,9 +161,8 @@ class Attempt:
     def ended_event(
         self, request_id: str, outcome: Outcome, failure: Failure | None, usage: Usage | None
     ) -> AttemptEnded:
-        """The record of this attempt, spoken once."""
+        """The record of this attempt."""
         self._catch_up()
-        self.ended = True
         return AttemptEnded(
             request_id,
             self.index,

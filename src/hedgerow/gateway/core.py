@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
+from hedgerow.alarm import Alarm
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers
 from hedgerow.gateway import headers, pages
@@ -51,6 +52,7 @@ class Gateway:
         access: Access | None = None,
     ) -> None:
         self.loop = loop
+        self.alarm = Alarm(loop)
         self.limits = limits
         self.draining = False
         self._routes = dict(routes)

@@ -10,8 +10,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from hedgerow.events import (
+    AttemptEnded,
     AttemptLaunched,
-    Event,
     Failure,
     Headers,
     HedgeSkipped,
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from hedgerow.gateway.core import Gateway
     from hedgerow.gateway.route import Route
     from hedgerow.gateway.target import Target
+
+
+_HEDGE = Role.HEDGE
 
 
 class Flight:
@@ -73,7 +76,7 @@ class Flight:
         self._route = route
         self._incoming = incoming
         self._path = path
-        self.time = gateway.loop.time
+        self.time = gateway.alarm.time
         self.protocol = protocol
         self.facts = facts
         self.request_id = gateway.next_id()
@@ -87,35 +90,35 @@ class Flight:
             self.run, self._order = route.hedger.run(
                 self,
                 now,
-                loop=gateway.loop,
+                alarm=gateway.alarm,
                 stream=facts.stream,
                 replayable=facts.forbids_hedge is None,
                 opted_out=incoming.opted_out,
             )
         else:
-            self.run, self._order = route.hedger.run_alone(self, loop=gateway.loop)
+            self.run, self._order = route.hedger.run_alone(self, alarm=gateway.alarm)
 
     def start(self) -> None:
         """Launch the first attempt."""
         self._exchange.listener = self
         route, stream = self._route, self.facts.stream
-        if route.hedger.hears(RequestStarted):
+        if RequestStarted in route.hedger.heard:
             started = RequestStarted(self.request_id, route.name, self.protocol.name, stream, self._started_at)
             route.hedger.emit(started)
-        self.run.start()
+        self.run.start(self._started_at)
 
     # The engine's Driver.
 
     def launch(self, attempt: int, candidate: int, role: Role) -> None:
         target = self._route.targets[self._order[candidate]]
-        now = self.time()
-        if role is Role.HEDGE:
+        now = self.time() if attempt else self._started_at
+        if role is _HEDGE:
             self._hedged = True
         limits = self._gateway.limits
         held_limit = limits.held_bytes if self.facts.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
         self._attempts.append(launched)
-        if self._route.hedger.hears(AttemptLaunched):
+        if AttemptLaunched in self._route.hedger.heard:
             self._route.hedger.emit(AttemptLaunched(self.request_id, attempt, target.name, role, now))
         launched.call = target.send(
             launched,
@@ -263,8 +266,9 @@ class Flight:
         self._finish(Outcome.FAILED_AFTER_COMMIT, winner.status, usage)
 
     def _speak(self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None) -> None:
-        event: Event = attempt.ended_event(self.request_id, outcome, failure, usage)
-        self._route.hedger.emit(event)
+        attempt.ended = True
+        if AttemptEnded in self._route.hedger.heard:
+            self._route.hedger.emit(attempt.ended_event(self.request_id, outcome, failure, usage))
 
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
         self._exchange.listener = None
@@ -274,7 +278,7 @@ class Flight:
         self._attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._gateway.landed(self)
-        if self._route.hedger.hears(RequestFinished):
+        if RequestFinished in self._route.hedger.heard:
             finished = RequestFinished(
                 self.request_id,
                 self._route.name,

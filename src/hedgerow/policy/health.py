@@ -20,15 +20,11 @@ MAX_OUT = 120.0
 class Health:
     """Shared by all routes of one process."""
 
-    __slots__ = ("_out",)
+    __slots__ = ("out",)
 
     def __init__(self) -> None:
-        self._out: dict[tuple[str, str], float] = {}
-
-    @property
-    def anybody_out(self) -> bool:
-        """Whether any target is or was out; while none is, the other questions need not be asked."""
-        return bool(self._out)
+        self.out: dict[tuple[str, str], float] = {}
+        """Until when accounts and targets are out; while it is empty, the other questions need not be asked."""
 
     def failed(self, candidate: Candidate, failure: Failure, now: float) -> TargetTakenOut | None:
         """Learn from a failure; the event is returned when a target is newly out or stays out for longer."""
@@ -40,28 +36,28 @@ class Health:
             seconds = MAX_OUT
         key = _model(candidate) if failure.kind is FailureClass.UPSTREAM_MISSING_MODEL else _account(candidate)
         until = now + seconds
-        if until <= max(now, self._out.get(key, now)):
+        if until <= max(now, self.out.get(key, now)):
             return None
-        self._out[key] = until
+        self.out[key] = until
         return TargetTakenOut(candidate.target, failure.kind, failure.message, now, until)
 
     def recovered(self, candidate: Candidate) -> None:
         """The target answered: whatever was held against it is over."""
-        if self._out:
-            self._out.pop(_account(candidate), None)
-            self._out.pop(_model(candidate), None)
+        if self.out:
+            self.out.pop(_account(candidate), None)
+            self.out.pop(_model(candidate), None)
 
     def usable(self, candidates: Sequence[Candidate], now: float) -> Sequence[int]:
         """Indices of the candidates to plan with, in order; all of them, soonest back first, when all are out."""
         everyone = range(len(candidates))
-        if not self._out:
+        if not self.out:
             return everyone
         until = [self._until(candidate) for candidate in candidates]
         usable = [index for index in everyone if until[index] <= now]
         return usable or sorted(everyone, key=until.__getitem__)
 
     def _until(self, candidate: Candidate) -> float:
-        return max(self._out.get(_account(candidate), 0.0), self._out.get(_model(candidate), 0.0))
+        return max(self.out.get(_account(candidate), 0.0), self.out.get(_model(candidate), 0.0))
 
 
 def _account(candidate: Candidate) -> tuple[str, str]:
