@@ -5,17 +5,20 @@ Only HTTP proxies; an https:// or socks:// proxy is refused with a `ConfigError`
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import ipaddress
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from hedgerow.errors import ConfigError
 from hedgerow.http.client_settings import Origin
+
+if TYPE_CHECKING:  # who only asks which proxy to take need not load an event loop
+    import asyncio
+    import socket
 
 _REPLY_LIMIT = 16 * 1024
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?:[ \r]|$)")
