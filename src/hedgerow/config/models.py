@@ -200,7 +200,7 @@ class ServerTimeouts(Model):
     header: Patience = 10.0
     """How long a client may take to send the head of a request; beyond it the answer is 408."""
     body: Patience = 60.0
-    """The longest silence while the body of a request arrives; beyond it the answer is 408. Once this time has passed, \
+    """The longest silence while the body of a request arrives; beyond it the answer is 408. Once this time has passed \
 the body must also have come at 1 KiB a second on average."""
     idle: Patience = 75.0
     """How long an unused client connection is kept open."""
@@ -222,8 +222,8 @@ may ask."""
     reuse_port: Annotated[bool, FLAG] = False
     """Listen with `SO_REUSEPORT`, so that several gateway processes can share the port."""
     default_route: Annotated[str | None, text()] = None
-    """The route of requests that name no model or, outside chat completions, one that is no route. Left out: the first \
-one."""
+    """The route of requests that name no model or, outside chat completions, one that is no route. Left out: the \
+first one."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], one_of("debug", "info", "warning", "error")] = (
         "info"
     )
