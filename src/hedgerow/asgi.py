@@ -29,6 +29,7 @@ from hedgerow.gateway.core import Gateway, refuse
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.gateway.target import Target
 from hedgerow.http.exchange import Handler, Listener
+from hedgerow.http.head import fields_in
 from hedgerow.wire import lookup
 
 Message = MutableMapping[str, Any]
@@ -61,15 +62,15 @@ class AsgiExchange:
         self._over = False
         self._paused = False
 
-    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes, fields: bytes = b"") -> None:
         """Send a whole answer."""
-        self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
+        self.start(status, [*headers, (b"content-length", b"%d" % len(body))], fields)
         self._put({"type": "http.response.body", "body": body, "more_body": False}, last=True)
 
-    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]], fields: bytes = b"") -> None:
         """Send status and headers of a streamed answer."""
         self.started = True
-        self._put({"type": "http.response.start", "status": status, "headers": list(headers)})
+        self._put({"type": "http.response.start", "status": status, "headers": [*headers, *fields_in(fields)]})
 
     def write(self, data: bytes) -> None:
         """Send one piece of a streamed answer."""

@@ -17,6 +17,7 @@ from hedgerow.gateway.route import Route
 from hedgerow.gateway.target import Target
 from hedgerow.hedger import Hedger, Place, Policy
 from hedgerow.http.exchange import Listener
+from hedgerow.http.head import fields_in
 from hedgerow.http.upstream import Sink
 from hedgerow.policy.health import Health
 from hedgerow.policy.plan import Candidate
@@ -148,16 +149,16 @@ class RecordingExchange:
         self.outcome: str | None = None
         self.ended_at: float | None = None
 
-    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        self.start(status, headers)
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes, fields: bytes = b"") -> None:
+        self.start(status, headers, fields)
         self.write(body)
         self._over("whole")
 
-    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]], fields: bytes = b"") -> None:
         assert not self.started, "a second status line"
         self.started = True
         self.status = status
-        self.answer_headers = dict(headers)
+        self.answer_headers = dict([*headers, *fields_in(fields)])
 
     def write(self, data: bytes) -> None:
         assert self.started, "written before the start"

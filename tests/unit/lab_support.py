@@ -8,6 +8,7 @@ from typing import Any
 
 from hedgerow.events import Headers
 from hedgerow.http.exchange import Listener
+from hedgerow.http.head import fields_in
 from hedgerow.lab.options import LabOptions
 from hedgerow.lab.routes import LabApp
 from hedgerow.testing import VirtualLoop, run_virtual
@@ -31,14 +32,15 @@ class Client:
         self.over: str | None = None
         self.over_at = 0.0
 
-    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        self.start(status, headers)
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes, fields: bytes = b"") -> None:
+        self.start(status, headers, fields)
         self.write(body)
         self._finish("respond")
 
-    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]], fields: bytes = b"") -> None:
         assert not self.started
-        self.started, self.status, self.answer_headers = True, status, dict(headers)
+        self.started, self.status = True, status
+        self.answer_headers = dict([*headers, *fields_in(fields)])
 
     def write(self, data: bytes) -> None:
         assert self.started

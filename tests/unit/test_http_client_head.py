@@ -6,8 +6,21 @@ import pytest
 
 from hedgerow.errors import ConfigError
 from hedgerow.http.client_settings import Origin
-from hedgerow.http.head import absolute_form, request_head
+from hedgerow.http.head import absolute_form, field_lines, fields_in, request_head
 from hedgerow.http.proxy import Proxy, proxy_for
+
+
+def test_header_fields_become_lines_and_lines_fields_again() -> None:
+    fields = [(b"content-type", b"text/plain; a=b: c"), (b"x-empty", b""), (b"x-twice", b"1"), (b"x-twice", b"2")]
+    assert field_lines(fields) == b"content-type: text/plain; a=b: c\r\nx-empty: \r\nx-twice: 1\r\nx-twice: 2\r\n"
+    assert fields_in(field_lines(fields)) == fields
+    assert (field_lines([]), fields_in(b"")) == (b"", [])
+
+
+@pytest.mark.parametrize("field", [(b"x-a", b"1\r\nx-b: 2"), (b"x-a", b"1\n"), (b"x-a\r", b"1")])
+def test_a_line_break_in_a_field_makes_no_second_line(field: tuple[bytes, bytes]) -> None:
+    with pytest.raises(ValueError, match="line break"):
+        field_lines([field])
 
 
 def test_a_head_is_written_as_http_1_1() -> None:

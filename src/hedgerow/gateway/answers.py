@@ -15,20 +15,15 @@ if TYPE_CHECKING:
     from hedgerow.gateway.flight import Flight
 
 JSON: Headers = [(b"content-type", b"application/json")]
+_JSON = b"content-type: application/json\r\n"
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """A whole answer."""
+    """A whole answer; `fields` as for `Exchange.respond`."""
 
     status: int
-    headers: Headers
+    fields: bytes
     body: bytes
-
-
-def head_of(flight: Flight, winner: Attempt) -> Headers:
-    """The winner's header fields and our marks."""
-    keep_length = flight.protocol.accepts_head
-    return to_client(winner.headers, keep_length=keep_length) + flight.marks(winner)
 
 
 def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer:
@@ -36,19 +31,17 @@ def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer
     marks = flight.marks(attempt)
     if flight.attempts > 1:
         # Our attempts are used up: without this the official SDKs would start all of them again, twice.
-        marks.append((b"x-should-retry", b"false"))
+        marks += b"x-should-retry: false\r\n"
     if failure.body is not None and failure.status is not None:
-        if failure.headers is not None:
-            headers = to_client(failure.headers)
-        elif failure.kind is FailureClass.EMPTY:
-            headers = to_client(attempt.headers)
-        else:
-            headers = JSON
-        kept = [field for field in headers if field[0] != b"x-should-retry"] if flight.attempts > 1 else headers
-        return Answer(failure.status, kept + marks, failure.body)
+        headers = failure.headers
+        if headers is None:
+            headers = attempt.headers if failure.kind is FailureClass.EMPTY else JSON
+        if flight.attempts > 1:
+            headers = [field for field in headers if field[0] != b"x-should-retry"]
+        return Answer(failure.status, to_client(headers) + marks, failure.body)
     status = client_status(failure)
     body = flight.protocol.error_body(status, _explain(flight, attempt, failure), kind=_type(status), code=failure.kind)
-    return Answer(status, JSON + marks, body)
+    return Answer(status, _JSON + marks, body)
 
 
 def _explain(flight: Flight, attempt: Attempt, failure: Failure) -> str:

@@ -13,7 +13,6 @@ from hedgerow.events import (
     AttemptEnded,
     AttemptLaunched,
     Failure,
-    Headers,
     HedgeSkipped,
     Outcome,
     Reason,
@@ -24,7 +23,7 @@ from hedgerow.events import (
 )
 from hedgerow.gateway import answers
 from hedgerow.gateway.attempt import Attempt
-from hedgerow.gateway.headers import Incoming
+from hedgerow.gateway.headers import Incoming, declared_length, to_client
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
 from hedgerow.wire.base import Ending, Facts, Protocol
@@ -143,14 +142,15 @@ class Flight:
     def commit(self, attempt: int) -> None:
         winner = self._winner = self._attempts[attempt]
         self._route.hedger.answered(winner.target.place)
-        head = answers.head_of(self, winner)
+        fields = to_client(winner.headers) + self.marks(winner)
         status = winner.status or 200
         if winner.whole:
-            self._exchange.respond(status, head, winner.body())
+            self._exchange.respond(status, (), winner.body(), fields)
             self._complete(winner.scanner.ending(True) if winner.scanner else None)
             return
         self._exchange.body = b""  # streams are many and long, and nobody will ask for it again
-        self._exchange.start(status, head)
+        length = declared_length(winner.headers) if self.protocol.accepts_head else ()
+        self._exchange.start(status, length, fields)
         self.run.watch()
         winner.deliver_to(self._exchange.write)
 
@@ -160,7 +160,7 @@ class Flight:
 
     def fail(self, attempt: int, failure: Failure) -> None:
         answer = answers.failure_answer(self, self._attempts[attempt], failure)
-        self._exchange.respond(answer.status, answer.headers, answer.body)
+        self._exchange.respond(answer.status, (), answer.body, answer.fields)
         self._finish(Outcome.FAILED, answer.status)
 
     def expire(self, failure: Failure) -> None:
@@ -221,14 +221,14 @@ class Flight:
 
     # What responses say about us.
 
-    def marks(self, answered_by: Attempt) -> Headers:
-        """Our own response header fields."""
-        return [
-            (b"x-hedgerow-request-id", self.request_id.encode()),
-            (b"x-hedgerow-target", answered_by.target.name.encode()),
-            (b"x-hedgerow-attempts", b"%d" % len(self._attempts)),
-            (b"x-hedgerow-hedged", b"true" if self._hedged else b"false"),
-        ]
+    def marks(self, answered_by: Attempt) -> bytes:
+        """Our own response header fields, as lines."""
+        return b"x-hedgerow-request-id: %b\r\n%bx-hedgerow-attempts: %d\r\nx-hedgerow-hedged: %b\r\n" % (
+            self.request_id.encode(),
+            answered_by.target.mark,
+            len(self._attempts),
+            b"true" if self._hedged else b"false",
+        )
 
     @property
     def attempts(self) -> int:

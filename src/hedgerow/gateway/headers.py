@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from hedgerow.events import Headers
+from hedgerow.http.head import field_lines
 
 HOP_BY_HOP = frozenset(
     {
@@ -67,8 +68,8 @@ def read(headers: Headers) -> Incoming:
     return Incoming(b"".join(forward), authorization, opted_out)
 
 
-def to_client(headers: Headers, *, keep_length: bool = False) -> Headers:
-    """An upstream's header fields without those that belong to its connection with us."""
+def to_client(headers: Headers) -> bytes:
+    """An upstream's header fields, as lines, without those that belong to its connection with us."""
     kept: Headers = []
     for field in headers:
         name = field[0]
@@ -76,10 +77,13 @@ def to_client(headers: Headers, *, keep_length: bool = False) -> Headers:
             if not name.startswith(_PREFIX):
                 kept.append(field)
         elif name == b"connection" and field[1].lower() not in _PLAIN_CONNECTION:
-            return to_client(_without_listed(headers, field[1]), keep_length=keep_length)
-        elif keep_length and name == b"content-length":
-            kept.append(field)
-    return kept
+            return to_client(_without_listed(headers, field[1]))
+    return field_lines(kept)
+
+
+def declared_length(headers: Headers) -> Headers:
+    """The content-length field alone."""
+    return [field for field in headers if field[0] == b"content-length"]
 
 
 _PLAIN_CONNECTION = (b"keep-alive", b"close", b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hedgerow.hedger import Place
 from hedgerow.http.client import Pool
+from hedgerow.http.head import field_lines
 from hedgerow.http.upstream import Call, Sink
 
 
@@ -21,6 +22,7 @@ class Target:
         "_heads",
         "_passthrough",
         "_pool",
+        "mark",
         "model",
         "name",
         "place",
@@ -40,6 +42,7 @@ class Target:
     ) -> None:
         self.place = place
         self.name = place.candidate.target
+        self.mark = field_lines([(b"x-hedgerow-target", self.name.encode())])
         self.model = model
         self._pool = pool
         self._base_path = base_path

@@ -44,11 +44,15 @@ class Exchange(Protocol):
     started: bool
     """True once a status line has been sent."""
 
-    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a whole answer; content-length is added, HEAD and 204/304 send no body."""
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes, fields: bytes = b"") -> None:
+        """Send a whole answer; content-length is added, HEAD and 204/304 send no body.
 
-    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Send status and headers of a streamed answer.
+        `fields` are further header fields as `head.field_lines` writes them. They are sent as they are, so none of
+        them may be about framing or the connection.
+        """
+
+    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]], fields: bytes = b"") -> None:
+        """Send status and headers of a streamed answer; `fields` as for `respond`.
 
         With a content-length among `headers` the body is sent as it is; without, it is chunked (HTTP/1.1) or ended by
         close (HTTP/1.0).

@@ -49,6 +49,23 @@ def _line(name: bytes, value: bytes) -> bytes:
     return b"%b: %b\r\n" % (name, value)
 
 
+def field_lines(fields: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Header fields of an answer as on the wire, each ended by CRLF. Raises `ValueError` for a line break in one."""
+    lines = b"".join([b"%b: %b\r\n" % field for field in fields])
+    if lines.count(b"\n") != len(fields) or lines.count(b"\r") != len(fields):
+        raise ValueError("a response field contains a line break")
+    return lines
+
+
+def fields_in(lines: bytes) -> list[tuple[bytes, bytes]]:
+    """The fields that `field_lines` wrote."""
+    fields = []
+    for line in lines.split(b"\r\n")[:-1]:
+        name, _, value = line.partition(b": ")
+        fields.append((name, value))
+    return fields
+
+
 def absolute_form(head: bytes, origin: bytes, authorization: bytes | None) -> bytes:
     """`head` for a plain-HTTP proxy: the target in absolute form (RFC 9112 section 3.2.2).
 

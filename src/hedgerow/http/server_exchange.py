@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from hedgerow.events import Headers
 from hedgerow.http.exchange import Listener
+from hedgerow.http.head import field_lines
 from hedgerow.http.server_shared import Shared
 
 log = logging.getLogger("hedgerow.http")
@@ -104,12 +105,12 @@ class ServerExchange:
         if self._state == _GONE or self._channel.write_paused:
             self._channel.call_soon(self)
 
-    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes, fields: bytes = b"") -> None:
         """Send a whole answer; content-length is added, HEAD and 204/304 send no body."""
         if self._state != _UNANSWERED:
             self._refuse("respond")
             return
-        head = self._head(status, headers)
+        head = self._head(status, headers, fields)
         self._finish()  # first: a listener must not be paused by the last write, it would never be resumed
         transport = self._transport
         if self.method == b"HEAD" or status == 304:
@@ -124,7 +125,7 @@ class ServerExchange:
             transport.write(body)
         self._channel.answered(self._close)
 
-    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]], fields: bytes = b"") -> None:
         """Send status and headers of a streamed answer."""
         if self._state != _UNANSWERED:
             self._refuse("start")
@@ -133,7 +134,7 @@ class ServerExchange:
         bodiless = self._bodiless = self.method == b"HEAD" or status in (204, 304)
         unframed = self._legacy and not declared and not bodiless
         self.is_last |= unframed
-        head = self._head(status, headers)
+        head = self._head(status, headers, fields)
         self._left: int | None = None
         if bodiless:
             self._left = 0
@@ -229,13 +230,11 @@ class ServerExchange:
 
     # Helpers
 
-    def _head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    def _head(self, status: int, headers: Sequence[tuple[bytes, bytes]], fields: bytes) -> bytes:
         """The head without its framing fields and its blank line; settles whether to close afterwards."""
-        fields = [b"%b: %b\r\n" % field for field in headers if field[0] not in _FRAMING]
-        head = b"".join(fields)
-        if head.count(b"\n") != len(fields) or head.count(b"\r") != len(fields):
-            raise ValueError("a response field contains a line break")
-        head = (_STATUS_LINES.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status) + head
+        if headers:
+            fields = field_lines([field for field in headers if field[0] not in _FRAMING]) + fields
+        head = (_STATUS_LINES.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status) + fields
         self.started = True
         self._close = self.is_last or (self._channel.shared.draining and self._channel.must_close())
         if self._close:
