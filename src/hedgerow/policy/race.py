@@ -180,10 +180,12 @@ class Race:
         commands: list[Command] = []
         if now >= self._total_at:
             self._sealed = True
-            self._expire(list(self._running), FailureClass.TIMEOUT_TOTAL, self._plan.total, now, commands)
+            late = Failure(FailureClass.TIMEOUT_TOTAL, f"not answered within {self._plan.total:g} s")
+            self._expire(list(self._running), late, now, commands)
         else:
-            late = [i for i in self._running if now >= self._launched_at[i] + self._plan.first_token]
-            self._expire(late, FailureClass.TIMEOUT_FIRST_TOKEN, self._plan.first_token, now, commands)
+            late = Failure(FailureClass.TIMEOUT_FIRST_TOKEN, f"no first token within {self._plan.first_token:g} s")
+            expired = [i for i in self._running if now >= self._launched_at[i] + self._plan.first_token]
+            self._expire(expired, late, now, commands)
             if now >= self._hedge_at:
                 self._hedge(now, commands)
         self._conclude(commands)
@@ -256,11 +258,10 @@ class Race:
         if candidate is not None:
             commands.append(self._launch(candidate, Role.FAILOVER, now))
 
-    def _expire(self, late: list[int], kind: FailureClass, limit: float, now: float, commands: list[Command]) -> None:
-        for attempt in late:
-            failure = Failure(kind, f"no first token within {limit:g} s")
-            commands.append(Cancel(attempt, failure))
-            self._lose(attempt, failure, now, commands)
+    def _expire(self, expired: list[int], late: Failure, now: float, commands: list[Command]) -> None:
+        for attempt in expired:
+            commands.append(Cancel(attempt, late))
+            self._lose(attempt, late, now, commands)
 
     def _conclude(self, commands: list[Command]) -> None:
         if self._running:
