@@ -88,6 +88,7 @@ class AsgiExchange:
         if not self._over:
             self.broken = True
             self._over = True
+            self.listener = None
             self.outbox.put_nowait(None)
 
     def gone(self) -> None:
@@ -95,8 +96,9 @@ class AsgiExchange:
         if not self._over:
             self._over = True
             self.outbox.put_nowait(None)
-            if self.listener is not None:
-                self.listener.on_disconnect()
+            listener, self.listener = self.listener, None
+            if listener is not None:
+                listener.on_disconnect()
 
     def sent(self) -> None:
         """A message has been taken by the server."""
@@ -108,7 +110,9 @@ class AsgiExchange:
     def _put(self, message: Message, *, last: bool = False) -> None:
         if not self._over:
             self.outbox.put_nowait(message)
-            self._over = last
+            if last:
+                self._over = True
+                self.listener = None
 
 
 class AnswerBroken(Exception):

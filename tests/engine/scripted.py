@@ -173,9 +173,10 @@ class RecordingExchange:
 
     def leave(self) -> None:
         """The client goes away."""
+        listener = self.listener
         self._over("gone")
-        assert self.listener is not None
-        self.listener.on_disconnect()
+        assert listener is not None
+        listener.on_disconnect()
 
     @property
     def text(self) -> bytes:
@@ -184,6 +185,7 @@ class RecordingExchange:
     def _over(self, outcome: str) -> None:
         assert self.outcome is None, f"ended twice: {self.outcome}, then {outcome}"
         self.outcome = outcome
+        self.listener = None
         self.ended_at = self.loop.time()
 
 

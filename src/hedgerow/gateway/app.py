@@ -8,7 +8,7 @@ import logging
 import signal
 from collections.abc import Callable
 
-from hedgerow.events import AttemptEnded, Event, FailureClass, Outcome, TargetTakenOut
+from hedgerow.events import Event, FailureClass, TargetTakenOut
 from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint
 from hedgerow.gateway.build import build
 from hedgerow.http.server import Server, server_ssl_context
@@ -84,13 +84,10 @@ def _error_body(status: int, message: str) -> tuple[bytes, bytes]:
 class _Loudly:
     """Logs what an operator must hear of."""
 
-    kinds = (TargetTakenOut, AttemptEnded)
+    kinds = (TargetTakenOut,)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TargetTakenOut):
             level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
             out = event.until - event.at
             log.log(level, "target %s is out for %.0f s: %s (%s)", event.target, out, event.kind, event.message)
-        elif isinstance(event, AttemptEnded) and event.outcome is Outcome.FAILED_AFTER_COMMIT:
-            why = event.failure.message if event.failure is not None else ""
-            log.warning("request %s broke off after commit: %s", event.request_id, why)

@@ -78,11 +78,7 @@ class Attempt:
         self.received = 0
         """Bytes of the body, up to what is collected."""
         self.last_data_at = now
-        self._collected: list[bytes] = []
-        """Pieces that were delivered and that the scanner has not seen."""
-        self._tail = b""
         self._time = flight.time
-        self._write: Callable[[bytes], None] = _ignore
         self.committed = False
         self.whole = False
         """The body has ended (before commit)."""
@@ -136,6 +132,8 @@ class Attempt:
         if call is None or scanner is None:
             return
         self.committed = True
+        self._collected: list[bytes] = []  # pieces that were delivered and that the scanner has not seen
+        self._tail = b""
         self._write = write
         self._sign = scanner.sign or 0
         if self.held:
@@ -162,7 +160,8 @@ class Attempt:
         self, request_id: str, outcome: Outcome, failure: Failure | None, usage: Usage | None
     ) -> AttemptEnded:
         """The record of this attempt."""
-        self._catch_up()
+        if self.committed:
+            self._catch_up()
         return AttemptEnded(
             request_id,
             self.index,

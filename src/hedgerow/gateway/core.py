@@ -89,7 +89,7 @@ class Gateway:
             if page is not None:
                 page.answer(self, exchange)
                 return
-            if not exchange.target.startswith(b"/v1/"):
+            if not (protocol.hedgeable or exchange.target.startswith(b"/v1/")):
                 raise RequestError(404, pages.no_such_path(exchange.target), code="not_found")
             facts = protocol.facts(exchange.body)
             route = self._route_for(facts, protocol)
@@ -97,14 +97,14 @@ class Gateway:
             refuse(exchange, protocol, error)
             return
         exchange.headers = _READ
-        flight = Flight(self, exchange, route, protocol, facts, incoming, exchange.target[3:])
+        flight = Flight(self, exchange, route, protocol, facts, incoming)
         self._flights.add(flight)
         flight.start()
 
     def next_id(self) -> str:
         """A new request id, unique over processes and restarts."""
         self._ids += 1
-        return f"{self._id_prefix}-{self._ids:x}"
+        return f"{self._id_prefix}-{self._ids}"
 
     def landed(self, flight: Flight) -> None:
         """A flight is over."""

@@ -6,6 +6,7 @@ client that left or reads slowly. Whatever happens, the request ends once: `_fin
 
 from __future__ import annotations
 
+import logging
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from hedgerow.gateway.target import Target
 
 
+log = logging.getLogger("hedgerow.gateway")
 _HEDGE = Role.HEDGE
+_ALONE = b"\r\nx-hedgerow-attempts: 1\r\nx-hedgerow-hedged: false\r\n"
 
 
 class Flight:
@@ -48,7 +51,6 @@ class Flight:
         "_hedged",
         "_incoming",
         "_order",
-        "_path",
         "_paused",
         "_route",
         "_started_at",
@@ -68,13 +70,11 @@ class Flight:
         protocol: Protocol,
         facts: Facts,
         incoming: Incoming,
-        path: bytes,
     ) -> None:
         self._gateway = gateway
         self._exchange = exchange
         self._route = route
         self._incoming = incoming
-        self._path = path
         self.time = gateway.alarm.time
         self.protocol = protocol
         self.facts = facts
@@ -122,7 +122,7 @@ class Flight:
         launched.call = target.send(
             launched,
             method=self._exchange.method,
-            path=self._path,
+            target=self._exchange.target,
             forward=self._incoming.forward,
             authorization=self._incoming.authorization,
             body=self._body_for(target),
@@ -223,12 +223,12 @@ class Flight:
 
     def marks(self, answered_by: Attempt) -> bytes:
         """Our own response header fields, as lines."""
-        return b"x-hedgerow-request-id: %b\r\n%bx-hedgerow-attempts: %d\r\nx-hedgerow-hedged: %b\r\n" % (
-            self.request_id.encode(),
-            answered_by.target.mark,
-            len(self._attempts),
-            b"true" if self._hedged else b"false",
-        )
+        count = len(self._attempts)
+        counts = _ALONE
+        if count > 1:
+            hedged = b"true" if self._hedged else b"false"
+            counts = b"\r\nx-hedgerow-attempts: %d\r\nx-hedgerow-hedged: %b\r\n" % (count, hedged)
+        return b"".join((answered_by.target.mark, b"x-hedgerow-request-id: ", self.request_id.encode(), counts))
 
     @property
     def attempts(self) -> int:
@@ -262,6 +262,8 @@ class Flight:
         if frame:  # the upstream told no error of its own
             self._exchange.write(frame if winner.between_events() else b"\n\n" + frame)
         self._exchange.abort()
+        # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
+        log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
         self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
         self._finish(Outcome.FAILED_AFTER_COMMIT, winner.status, usage)
 
@@ -271,7 +273,6 @@ class Flight:
             self._route.hedger.emit(attempt.ended_event(self.request_id, outcome, failure, usage))
 
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
-        self._exchange.listener = None
         self.run.finished()
         winner = self._winner
         launched = len(self._attempts)

@@ -34,6 +34,7 @@ _NOT_UPSTREAM = HOP_BY_HOP | {
 }
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc"}
 _PREFIX = b"x-hedgerow-"
+_OURS = len(_PREFIX)  # comparing a slice costs half as much as `startswith`
 
 
 class Incoming(msgspec.Struct, frozen=True, gc=False):
@@ -61,10 +62,10 @@ def read(headers: Headers) -> Incoming:
                 authorization = b"Bearer " + value
             elif name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
                 return read(_without_listed(headers, value))
-        elif name.startswith(_PREFIX):
+        elif name[:_OURS] == _PREFIX:
             opted_out = opted_out or (name == b"x-hedgerow-hedge" and value.lower() == b"off")
         else:
-            forward.append(b"%b: %b\r\n" % (name, value))
+            forward += (name, b": ", value, b"\r\n")
     return Incoming(b"".join(forward), authorization, opted_out)
 
 
@@ -74,7 +75,7 @@ def to_client(headers: Headers) -> bytes:
     for field in headers:
         name = field[0]
         if name not in _NOT_DOWNSTREAM:
-            if not name.startswith(_PREFIX):
+            if name[:_OURS] != _PREFIX:
                 kept.append(field)
         elif name == b"connection" and field[1].lower() not in _PLAIN_CONNECTION:
             return to_client(_without_listed(headers, field[1]))

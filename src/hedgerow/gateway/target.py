@@ -57,17 +57,17 @@ class Target:
         sink: Sink,
         *,
         method: bytes,
-        path: bytes,
+        target: bytes,
         forward: bytes,
         authorization: bytes | None,
         body: bytes,
         resend: bool,
     ) -> Call:
-        """Start a request. `path` is what follows `/v1` with its query; `forward` the client's fields, CRLF-ended.
+        """Start a request. `target` is the client's, `/v1/...` with its query; `forward` its fields, CRLF-ended.
 
         `resend` allows a second try on a fresh connection when a kept-alive one turns out to be closed.
         """
-        start = self._heads.get(path) or self._start_line(path)
+        start = self._heads.get(target) or self._start_line(target)
         if self._passthrough:
             start = start + b"authorization: %b\r\n" % authorization if authorization else start
         if body or method in (b"POST", b"PUT", b"PATCH"):
@@ -76,13 +76,13 @@ class Target:
             head = b"%b %b%b\r\n" % (method, start, forward)
         return self._pool.send(sink, head, body, method=method, resend=resend)
 
-    def _start_line(self, path: bytes) -> bytes:
-        """Everything of the head that depends on target and path alone; kept for paths without a query."""
-        start = self._base_path + path + self._common
+    def _start_line(self, target: bytes) -> bytes:
+        """Everything of the head that depends on the request's target alone; kept for those without a query."""
+        start = self._base_path + target[3:] + self._common
         if self._authorization is not None:
             start += b"authorization: %b\r\n" % self._authorization
-        if b"?" not in path and len(self._heads) < 64:
-            self._heads[path] = start
+        if b"?" not in target and len(self._heads) < 64:
+            self._heads[target] = start
         return start
 
     async def close(self) -> None:

@@ -142,7 +142,7 @@ class ClientConnection(asyncio.Protocol):
         call, sink = self.call, self._sink
         if call is None or sink is None:
             return
-        self._leave()
+        self.call = self._sink = None
         call.over()
         if self._uploading and self.transport.get_write_buffer_size():
             self.drop()  # answered early; the rest of the body must not be waited for

@@ -40,7 +40,7 @@ class Exchange(Protocol):
     peer: str
     """The client's address for logs, e.g. "127.0.0.1:51234"."""
     listener: Listener | None
-    """Set by the handler when it wants to hear of disconnects and back-pressure."""
+    """Set by the handler when it wants to hear of disconnects and back-pressure; None again after the end."""
     started: bool
     """True once a status line has been sent."""
 

@@ -8,15 +8,14 @@ from hedgerow.wire.passthrough import Passthrough
 
 _PASSTHROUGH: Protocol = Passthrough()
 _PASSTHROUGH_ANTHROPIC: Protocol = Passthrough(anthropic=True)
-_ENDPOINTS: dict[tuple[bytes, bytes], Protocol] = {
-    (b"POST", b"/v1/chat/completions"): OpenAIChat(),
+_POSTED: dict[bytes, Protocol] = {
+    b"/v1/chat/completions": OpenAIChat(),
 }
 
 
 def lookup(method: bytes, path: bytes) -> Protocol:
     """The protocol spoken at `path` (a query is ignored); whatever is not understood is passed through."""
-    path = path.partition(b"?")[0]
-    known = _ENDPOINTS.get((method, path))
-    if known is not None:
+    known = _POSTED.get(path) or _POSTED.get(path.partition(b"?")[0])
+    if known is not None and method == b"POST":
         return known
     return _PASSTHROUGH_ANTHROPIC if path.startswith(b"/v1/messages") else _PASSTHROUGH

@@ -84,7 +84,7 @@ class ChatBody:
         """Whether this is an adequate completion."""
         if (read := read_whole(held)) is not None:
             answer, self._usage = read
-            if not _failed(answer) and _answers(answer):
+            if _is_text(answer) or (not _failed(answer) and _answers(answer)):
                 return ACCEPTED
         else:
             self._usage = read_usage(held)
@@ -115,6 +115,16 @@ def judge(body: bytes, headers: Headers) -> Verdict:
     if _answers(answer):
         return ACCEPTED
     return Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, headers, body)
+
+
+def _is_text(answer: Answer) -> bool:
+    """Whether this is the usual answer, one choice with text: as `_failed` and `_answers` judge it, in one step."""
+    choices = answer.choices
+    if answer.error or not choices or len(choices) > 1:
+        return False
+    choice = choices[0]
+    message = choice.message if choice.delta is None else None
+    return message is not None and bool(message.content) and choice.finish_reason == "stop"
 
 
 def _answers(answer: Answer) -> bool:

@@ -66,11 +66,12 @@ def model_of(request: Routed) -> str:
     model = request.model.value
     if not isinstance(model, str):
         _wrong_type("model", "str", _kind(model))
-    try:
-        model.encode()
-    except UnicodeEncodeError:
-        message = "Invalid value for 'model': it holds a lone surrogate."
-        raise RequestError(400, message, param="model", code="invalid_value") from None
+    if not model.isascii():
+        try:
+            model.encode()
+        except UnicodeEncodeError:
+            message = "Invalid value for 'model': it holds a lone surrogate."
+            raise RequestError(400, message, param="model", code="invalid_value") from None
     return model
 
 
