@@ -270,7 +270,7 @@ def test_a_slow_client_holds_its_upstream_back(tmp_path: Path) -> None:
         seen = -1
         while seen != taken or not taken:
             seen = taken
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.25)
         assert len(server.sent) == 1
         server.open_gate.set()
         messages = await asked

@@ -19,8 +19,8 @@ from tests.e2e.support import GatewayProcess, assert_within, chat, config, scrip
 pytestmark = pytest.mark.e2e
 
 ROUNDS = 20
-DELAY = 0.1
-FIRST_TOKEN = 0.05
+DELAY = 0.06
+FIRST_TOKEN = 0.03
 GRAIN = 0.002
 """What a clock of whole milliseconds may be off at both ends of an interval."""
 

@@ -228,8 +228,19 @@ def test_the_gateways_own_keys(labs: Labs) -> None:
     assert fields == ["sha256:" + sha256(b"Bearer sk-upstream").hexdigest()[:12]], "the target's key, not the client's"
 
 
-def through(upstream: Upstream, **options: Any) -> GatewayProcess:
-    return GatewayProcess(config(upstream.base_url, **options))
+@pytest.fixture(scope="module")
+def upstream_and_gateway() -> Iterator[tuple[Upstream, GatewayProcess]]:
+    with Upstream(always(b"")) as upstream, GatewayProcess(config(upstream.base_url)) as gateway:
+        yield upstream, gateway
+
+
+@pytest.fixture
+def scripted(upstream_and_gateway: tuple[Upstream, GatewayProcess]) -> Iterator[tuple[Upstream, openai.OpenAI]]:
+    """An upstream whose answer the test sets, and a client of the gateway before it."""
+    upstream, gateway = upstream_and_gateway
+    upstream.requests.clear()
+    with openai.OpenAI(base_url=gateway.base_url, api_key="sk-any", max_retries=0) as client:
+        yield upstream, client
 
 
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
@@ -243,18 +254,15 @@ TOOL_STREAM = stream(
 TOOLS: Any = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
 
 
-def test_tool_calls_stream_piece_by_piece() -> None:
-    with (
-        Upstream(always(TOOL_STREAM)) as upstream,
-        through(upstream) as gateway,
-        openai.OpenAI(base_url=gateway.base_url, api_key="sk-any", max_retries=0) as client,
-    ):
-        answer = client.chat.completions.create(model="fast", messages=MESSAGES, tools=TOOLS, stream=True)
-        deltas = [chunk.choices[0].delta.tool_calls for chunk in answer]
-        calls = [delta[0] for delta in deltas if delta]
-        assert calls[0].id == "call_1"
-        assert "".join(call.function.arguments or "" for call in calls if call.function) == '{"city":"Ys"}'
-        assert upstream.requests[0].json["tools"] == TOOLS
+def test_tool_calls_stream_piece_by_piece(scripted: tuple[Upstream, openai.OpenAI]) -> None:
+    upstream, client = scripted
+    upstream.answer = always(TOOL_STREAM)
+    answer = client.chat.completions.create(model="fast", messages=MESSAGES, tools=TOOLS, stream=True)
+    deltas = [chunk.choices[0].delta.tool_calls for chunk in answer]
+    calls = [delta[0] for delta in deltas if delta]
+    assert calls[0].id == "call_1"
+    assert "".join(call.function.arguments or "" for call in calls if call.function) == '{"city":"Ys"}'
+    assert upstream.requests[0].json["tools"] == TOOLS
 
 
 def test_a_tool_call_is_a_first_token() -> None:
@@ -309,14 +317,12 @@ def cut_after_a_word(_: Received) -> Iterator[bytes]:
         always(SSE_HEAD + chunk(event({"content": "Hel"})) + b"zz\r\n"),
     ],
 )
-def test_no_broken_stream_passes_for_a_whole_one(broken: Answer) -> None:
-    with (
-        Upstream(broken) as upstream,
-        through(upstream) as gateway,
-        openai.OpenAI(base_url=gateway.base_url, api_key="sk-any", max_retries=0) as client,
-        pytest.raises(openai.APIError),
-    ):
+def test_no_broken_stream_passes_for_a_whole_one(scripted: tuple[Upstream, openai.OpenAI], broken: Answer) -> None:
+    upstream, client = scripted
+    upstream.answer = broken
+    with pytest.raises(openai.APIError):
         list(client.chat.completions.create(model="fast", messages=MESSAGES, stream=True))
+    assert len(upstream.requests) == 1
 
 
 def sse(*events: dict[str, Any]) -> bytes:

@@ -45,7 +45,8 @@ class Upstream:
     """Listens on loopback and answers every request by `answer`. A context manager."""
 
     def __init__(self, answer: Answer, *, tls: ssl.SSLContext | None = None) -> None:
-        self._answer = answer
+        self.answer = answer
+        """May be changed between requests."""
         self._tls = tls
         self.requests: list[Received] = []
         self.connections = 0
@@ -98,7 +99,7 @@ class Upstream:
                 received = _read(reader, number)
                 self.requests.append(received)
                 try:
-                    for piece in self._answer(received):
+                    for piece in self.answer(received):
                         connection.sendall(piece)
                 finally:
                     received.over.set()
