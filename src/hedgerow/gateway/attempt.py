@@ -21,6 +21,7 @@ _SMALL = 16
 """Shorter pieces may be parts of an end marker: they are watched at once."""
 _LARGE = 512
 """Longer pieces are not collected: every open stream holds what it collects."""
+_NONE: Headers = []
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _TAIL = 4
 """Bytes that the longest of them has."""
@@ -72,7 +73,7 @@ class Attempt:
         self.first_token_at: float | None = None
         self.call: Call | None = None
         self.status: int | None = None
-        self.headers: Headers = []
+        self.headers = _NONE
         self.scanner: Scanner | None = None
         self.held: list[bytes] = []
         self.received = 0

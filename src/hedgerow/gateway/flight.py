@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("hedgerow.gateway")
-_HEDGE = Role.HEDGE
+_HEDGE, _WON = Role.HEDGE, Outcome.WON  # a member of an enum is slow to look up
 _ALONE = b"\r\nx-hedgerow-attempts: 1\r\nx-hedgerow-hedged: false\r\n"
 
 
@@ -250,8 +250,8 @@ class Flight:
         winner = self._winner
         usage = ending.usage if ending is not None else None
         if winner is not None:
-            self._speak(winner, Outcome.WON, None, usage)
-            self._finish(Outcome.WON, winner.status, usage)
+            self._speak(winner, _WON, None, usage)
+            self._finish(_WON, winner.status, usage)
 
     def _break_off(self, failure: Failure, usage: Usage | None) -> None:
         """The committed answer cannot be completed: say so in the stream, then let it look broken."""

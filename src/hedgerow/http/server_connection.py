@@ -147,7 +147,8 @@ class Connection(asyncio.Protocol):
             self._close()
         elif not self.write_paused:
             self.deadline = self.shared.now + self.shared.idle_timeout
-        self._pump()
+        if self._ready or self._held or self._refusal is not None or self._reader.phase or self._reading_paused:
+            self._pump()
 
     def broken_off(self, reset: bool) -> None:
         """The exchange in progress has ended short."""
@@ -233,6 +234,11 @@ class Connection(asyncio.Protocol):
                 self._settle()
                 break
         self._pumping = False
+        if self._held_size or self._reading_paused:
+            self._throttle()
+
+    def _throttle(self) -> None:
+        """Read no further while too much is held."""
         full = self._held_size > self.shared.limits.pipeline_bytes
         if full != self._reading_paused:
             self._reading_paused = full

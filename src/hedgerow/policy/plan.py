@@ -33,16 +33,17 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     first_token: float = inf
     total: float = inf
     replayable: bool = True
+    wakes_after: float = inf
+    """Seconds from the start to the race's first wake-up, while nothing else happens; follows from the others."""
+
+    def __post_init__(self) -> None:
+        wakes_after = min(self.delay if self.hedges else inf, self.first_token, self.total)
+        msgspec.structs.force_setattr(self, "wakes_after", wakes_after)
 
     @property
     def hedges(self) -> bool:
         """Whether a second attempt may ever be launched by delay."""
         return self.max_hedges > 0 and self.max_attempts > 1
-
-    @property
-    def wakes_after(self) -> float:
-        """Seconds from the start to the race's first wake-up, while nothing else happens."""
-        return min(self.delay if self.hedges else inf, self.first_token, self.total)
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):

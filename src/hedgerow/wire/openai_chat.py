@@ -11,7 +11,7 @@ from hedgerow.wire import errors, failures
 from hedgerow.wire.base import Facts, Scanner
 from hedgerow.wire.body import replace_model
 from hedgerow.wire.chat_scan import ChatBody, ChatStream
-from hedgerow.wire.request import Routed, model_of, read, stream_of
+from hedgerow.wire.request import Reader, Routed, model_of, stream_of
 
 _CLIENT_TOOLS = ("function", "custom")
 """Tools that the client executes, after one answer was chosen: asking twice does nothing twice."""
@@ -35,6 +35,9 @@ class _Request(Routed):
     max_completion_tokens: int | float | None = None
 
 
+_read = Reader(_Request).read
+
+
 class OpenAIChat:
     """Chat completions, streamed or whole."""
 
@@ -44,7 +47,7 @@ class OpenAIChat:
 
     def facts(self, body: bytes) -> Facts:
         """Raises `RequestError` (400) for broken JSON, wrong types, no model, or a repeated `model` or `stream`."""
-        request = read(body, _Request)
+        request = _read(body)
         limit = request.max_completion_tokens
         if limit is None:
             limit = request.max_tokens

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 
@@ -34,28 +34,36 @@ class Routed(msgspec.Struct):
 R = TypeVar("R", bound=Routed)
 
 
-def read(body: bytes, shape: type[R]) -> R:
-    """Decode `body`; unknown fields are ignored.
+class Reader(Generic[R]):
+    """Decodes bodies of one shape."""
 
-    Raises `RequestError` (400) when it is no JSON object, when a known field has a wrong type, or when `model` or
-    `stream` occurs twice.
-    """
-    count = 0
+    __slots__ = ("_count", "_decode", "_shape")
 
-    def once(_: type, value: Any) -> Once:
-        nonlocal count
-        count += 1
+    def __init__(self, shape: type[R]) -> None:
+        self._shape = shape
+        self._decode = msgspec.json.Decoder(shape, dec_hook=self._once).decode
+        self._count = 0  # of `Once` in the body being read
+
+    def read(self, body: bytes) -> R:
+        """Decode `body`; unknown fields are ignored.
+
+        Raises `RequestError` (400) when it is no JSON object, when a known field has a wrong type, or when `model` or
+        `stream` occurs twice.
+        """
+        self._count = 0
+        try:
+            request = self._decode(body)
+        except msgspec.ValidationError as error:
+            _refuse(str(error))
+        except (msgspec.DecodeError, RecursionError):
+            return _read_leniently(body, self._shape)
+        if self._count > (request.model is not None) + (request.stream is not None):
+            raise RequestError(400, "Duplicate keys in the JSON body: 'model' and 'stream' may occur once only.")
+        return request
+
+    def _once(self, _: type, value: Any) -> Once:
+        self._count += 1
         return Once(value)
-
-    try:
-        request = msgspec.json.decode(body, type=shape, dec_hook=once)
-    except msgspec.ValidationError as error:
-        _refuse(str(error))
-    except (msgspec.DecodeError, RecursionError):
-        return _read_leniently(body, shape)
-    if count > (request.model is not None) + (request.stream is not None):
-        raise RequestError(400, "Duplicate keys in the JSON body: 'model' and 'stream' may occur once only.")
-    return request
 
 
 def model_of(request: Routed) -> str:
