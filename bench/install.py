@@ -1,5 +1,6 @@
 """Installs peers under bench/.peers on first use, each in a folder of its own. Nothing else on the machine changes."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -51,6 +52,17 @@ def pip(name: str, *requirements: str) -> Path:
         run(["venv/bin/python", "-m", "pip", "install", "--quiet", "--prefer-binary", *requirements], cwd=home)
 
     return _once(name, requirements, build) / "venv" / "bin"
+
+
+def pip_into(name: str, python: Path, requirements: Path) -> Path:
+    """A folder with these locked requirements for another interpreter, which need not have pip or venv."""
+
+    def build(home: Path) -> None:
+        for_python = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--target", "site"]
+        run([*for_python, "--require-hashes", "-r", str(requirements)], cwd=home)
+
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+    return _once(name, [str(python), f"{requirements.name}:{digest}"], build) / "site"
 
 
 def pip_version(bin_dir: Path, package: str) -> str:
