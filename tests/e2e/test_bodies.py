@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from hashlib import sha256
@@ -14,7 +15,7 @@ import pytest
 
 from hedgerow.lab.process import LabProcess
 from tests.e2e.raw import Client, Reply, ask
-from tests.e2e.support import GatewayProcess, chat, config, script, until
+from tests.e2e.support import GatewayProcess, chat, config, until
 from tests.e2e.upstream import LAST_CHUNK, SSE_HEAD, Received, Upstream, always, chunk, completion, event, whole
 
 pytestmark = pytest.mark.e2e
@@ -32,6 +33,29 @@ def lab() -> Iterator[LabProcess]:
 def gateway(lab: LabProcess) -> Iterator[GatewayProcess]:
     with GatewayProcess(config(lab.base_url)) as gateway:
         yield gateway
+
+
+Scripted = tuple[Upstream, GatewayProcess]
+
+
+@pytest.fixture(scope="module")
+def upstream_and_gateway() -> Iterator[Scripted]:
+    # The silence of a reader that is slow is its own, not the upstream's: stall is shorter than any pause made here.
+    timeouts = {"stall": "500ms", "total": "60s"}
+    with (
+        Upstream(always(b"")) as upstream,
+        Upstream(always(b"")) as backup,
+        GatewayProcess(config(upstream.base_url, backup.base_url, timeouts=timeouts)) as gateway,
+    ):
+        yield upstream, gateway
+        assert backup.requests == []
+
+
+@pytest.fixture
+def scripted(upstream_and_gateway: Scripted) -> Scripted:
+    """An upstream whose answer the test sets, and a gateway before it."""
+    upstream_and_gateway[0].requests.clear()
+    return upstream_and_gateway
 
 
 def asked(gateway: GatewayProcess, method: str, target: str, body: bytes | None = None, **headers: str) -> Reply:
@@ -66,8 +90,9 @@ class Flood:
         return taken
 
 
-def test_a_slow_reader_holds_its_upstream_back_and_gets_everything() -> None:
-    flood = Flood()
+def test_a_slow_reader_holds_its_upstream_back_and_gets_everything(scripted: Scripted) -> None:
+    upstream, gateway = scripted
+    upstream.answer = flood = Flood()
     expected = sha256(Flood.PIECE * Flood.PIECES + b"data: [DONE]\n\n").hexdigest()
 
     async def read_all(connection: socket.socket) -> Reply:
@@ -77,54 +102,60 @@ def test_a_slow_reader_holds_its_upstream_back_and_gets_everything() -> None:
         client.leave()
         return reply
 
-    # The silence of a reader that is slow is its own, not the upstream's: the stall limit is shorter than the pause.
-    timeouts = {"stall": "500ms", "first_token": "5s", "total": "60s"}
-    with Upstream(flood) as upstream, GatewayProcess(config(upstream.base_url, timeouts=timeouts)) as gateway:
-        connection = socket.create_connection(gateway.address)
-        before = gateway.memory()
-        body = chat(stream=True)
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\ncontent-length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body)
-        until(lambda: flood.taken > 0)
-        taken = flood.comes_to_rest()
-        assert taken < 40 * MIB, "kernel buffers hold a few MiB on each side, and the gateway next to nothing"
-        time.sleep(1)
-        assert flood.taken == taken
-        assert gateway.memory() - before < 30 * MIB
-        reply = asyncio.run(read_all(connection))
-        assert reply.whole
-        assert sha256(reply.body).hexdigest() == expected
-        assert gateway.memory() - before < 30 * MIB
+    connection = socket.create_connection(gateway.address)
+    before = gateway.memory()
+    body = chat(stream=True)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\ncontent-length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body)
+    until(lambda: flood.taken > 0)
+    taken = flood.comes_to_rest()
+    assert taken < 40 * MIB, "kernel buffers hold a few MiB on each side, and the gateway next to nothing"
+    time.sleep(1)
+    assert flood.taken == taken
+    assert gateway.memory() - before < 30 * MIB
+    reply = asyncio.run(read_all(connection))
+    assert reply.whole
+    assert sha256(reply.body).hexdigest() == expected
+    assert gateway.memory() - before < 30 * MIB
 
 
-def test_a_stalled_upstream_is_given_up_all_the_same(lab: LabProcess) -> None:
-    timeouts = {"stall": "300ms", "first_token": "1s", "total": "60s"}
-    with GatewayProcess(config(lab.base_url, timeouts=timeouts)) as gateway:
-        fault = script(ttft_ms=1, gap_ms=1, fault="stall", at=3)
-        reply = asked(gateway, "POST", "/v1/chat/completions", chat(stream=True), x_lab_script=fault)
+def test_a_stalled_upstream_is_given_up_all_the_same(scripted: Scripted) -> None:
+    def stalls(received: Received) -> Iterator[bytes]:
+        yield SSE_HEAD + chunk(event({"content": "A hedge"}))
+        done.wait(10)
+
+    done = threading.Event()
+    upstream, gateway = scripted
+    upstream.answer = stalls
+    reply = asked(gateway, "POST", "/v1/chat/completions", chat(stream=True))
+    done.set()
     assert not reply.whole
-    assert b"nothing came for 0.3 s" in reply.body
+    assert b"nothing came for 0.5 s" in reply.body
 
 
-@pytest.mark.parametrize("model", [None, "gpt-5-mini"])
-def test_a_request_of_20_mb_arrives_byte_for_byte(model: str | None) -> None:
+def test_a_request_of_20_mb_arrives_byte_for_byte() -> None:
     picture = "data:image/png;base64," + "iVBORw0KGgo" * 2_000_000
     body = json.dumps({"messages": [{"role": "user", "content": picture}], "model": "fast"}, indent=1).encode()
     assert len(body) > 20_000_000
-    with Upstream(always(whole(completion("A hedge.")))) as upstream:
-        settings = config(upstream.base_url)
-        settings["targets"]["primary"]["model"] = model
+    with (
+        Upstream(always(whole(b"{}", status="503 Busy"))) as primary,
+        Upstream(always(whole(completion("A hedge.")))) as backup,
+    ):
+        settings = config(primary.base_url, backup.base_url)
+        settings["targets"]["backup"]["model"] = "gpt-5-mini"
         with GatewayProcess(settings) as gateway:
             reply = asked(gateway, "POST", "/v1/chat/completions", body)
-    assert reply.status == 200
-    expected = body if model is None else body.replace(b'"model": "fast"', b'"model": "gpt-5-mini"')
-    assert sha256(upstream.requests[0].body).digest() == sha256(expected).digest()
+    assert (reply.status, reply.target) == (200, "backup")
+    assert sha256(primary.requests[0].body).digest() == sha256(body).digest()
+    edited = body.replace(b'"model": "fast"', b'"model": "gpt-5-mini"')
+    assert sha256(backup.requests[0].body).digest() == sha256(edited).digest()
 
 
-def test_a_whole_answer_of_20_mb_comes_back_byte_for_byte() -> None:
+def test_a_whole_answer_of_20_mb_comes_back_byte_for_byte(scripted: Scripted) -> None:
     body = completion("x" * 20_000_000)
-    with Upstream(always(whole(body))) as upstream, GatewayProcess(config(upstream.base_url)) as gateway:
-        reply = asked(gateway, "POST", "/v1/chat/completions", chat())
+    upstream, gateway = scripted
+    upstream.answer = always(whole(body))
+    reply = asked(gateway, "POST", "/v1/chat/completions", chat())
     assert reply.whole
     assert sha256(reply.body).digest() == sha256(body).digest()
 
@@ -225,29 +256,30 @@ def files(received: Received) -> Iterator[bytes]:
         yield whole(bytes(range(256)), status=f"{status} Whatever", kind="application/x-odd", headers=["x-odd: a\tb"])
 
 
-def test_other_paths_get_the_upstreams_own_answer_whatever_it_is() -> None:
+def test_other_paths_get_the_upstreams_own_answer_whatever_it_is(scripted: Scripted) -> None:
     statuses = (200, 201, 302, 400, 401, 404, 409, 418, 429, 500, 503, 529)
-    with Upstream(files) as upstream, Upstream(files) as backup:
-        with GatewayProcess(config(upstream.base_url, backup.base_url, delay="0s")) as gateway:
-            for status in statuses:
-                reply = asked(gateway, "GET", f"/v1/files/{status}")
-                assert (reply.status, reply.whole, reply.target) == (status, True, "primary")
-                assert reply.body == bytes(range(256))
-                assert reply.headers["content-type"] == "application/x-odd"
-                assert reply.headers["x-odd"] == "a\tb"
-        assert (len(upstream.requests), len(backup.requests)) == (len(statuses), 0)
+    upstream, gateway = scripted
+    upstream.answer = files
+    for status in statuses:
+        reply = asked(gateway, "GET", f"/v1/files/{status}")
+        assert (reply.status, reply.whole, reply.target) == (status, True, "primary")
+        assert reply.body == bytes(range(256))
+        assert reply.headers["content-type"] == "application/x-odd"
+        assert reply.headers["x-odd"] == "a\tb"
+    assert len(upstream.requests) == len(statuses)
 
 
-def test_answers_without_a_body_pass_through() -> None:
-    with Upstream(files) as upstream, GatewayProcess(config(upstream.base_url)) as gateway:
+def test_answers_without_a_body_pass_through(scripted: Scripted) -> None:
+    upstream, gateway = scripted
+    upstream.answer = files
 
-        async def story() -> tuple[Reply, Reply]:
-            client = await Client.connect(gateway.address)
-            replies = await client.ask("HEAD", "/v1/files/1"), await client.ask("DELETE", "/v1/files/1")
-            client.leave()
-            return replies
+    async def story() -> tuple[Reply, Reply]:
+        client = await Client.connect(gateway.address)
+        replies = await client.ask("HEAD", "/v1/files/1"), await client.ask("DELETE", "/v1/files/1")
+        client.leave()
+        return replies
 
-        head, deleted = asyncio.run(story())
+    head, deleted = asyncio.run(story())
     assert (head.status, head.headers["content-length"]) == (200, "12345")
     assert (deleted.status, deleted.headers["x-deleted"]) == (204, "yes")
     assert [one.method for one in upstream.requests] == ["HEAD", "DELETE"]
