@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, Protocol
 
-_SPARE: Final = 64
+_SPARE: Final = 256
 """Stale entries that may stay in the heap; beyond them, at most half of it."""
 
 
@@ -47,17 +47,23 @@ class Alarm:
     def set(self, sleeper: Sleeper, when: float) -> None:
         """Wake `sleeper` at `when` (loop time) and not at what was set before; inf: never."""
         if sleeper.wake_at < inf:
-            self._stale += 1
-        sleeper.wake_at = when
+            self.forget(sleeper)
         if when < inf:
+            sleeper.wake_at = when
             self._number += 1
             heappush(self._heap, (when, self._number, sleeper))
             if when < self._armed_for:
                 self._arm(when)
-        if self._stale > _SPARE and self._stale * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].wake_at == entry[0]]
-            heapify(self._heap)
-            self._stale = 0
+
+    def forget(self, sleeper: Sleeper) -> None:
+        """Do not wake `sleeper`."""
+        if sleeper.wake_at < inf:
+            sleeper.wake_at = inf
+            self._stale += 1
+            if self._stale > _SPARE and self._stale * 2 > len(self._heap):
+                self._heap = [entry for entry in self._heap if entry[2].wake_at == entry[0]]
+                heapify(self._heap)
+                self._stale = 0
 
     def _arm(self, when: float) -> None:
         if self._timer is not None:

@@ -129,8 +129,7 @@ class Run:
         """The request is over: nothing more will be asked or told. Called once."""
         del self._driver  # driver and run hold each other: leave no cycle to the collector
         self._watching = False
-        if self.wake_at < inf:
-            self._alarm.set(self, inf)
+        self._alarm.forget(self)
 
     def wake(self, now: float) -> None:
         """The time set with the alarm has come."""

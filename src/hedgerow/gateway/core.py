@@ -6,7 +6,8 @@ It knows neither sockets nor ASGI: whoever can make an `Exchange` can be in fron
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import count
 
 import msgspec
 
@@ -59,15 +60,16 @@ class Gateway:
         self._default = self._routes[default_route]
         self._match = match
         self._access = access
-        self._id_prefix = id_prefix
-        self._ids = 0
-        self._flights: set[Flight] = set()
+        self.request_ids: Iterator[str] = map(f"{id_prefix}-%d".__mod__, count(1))
+        """New ones, unique over processes and restarts."""
+        self.flights: set[Flight] = set()
+        """Each takes itself out when it is over."""
         self._lingering: list[Call] = []
 
     @property
     def in_flight(self) -> int:
         """Requests being answered now."""
-        return len(self._flights)
+        return len(self.flights)
 
     @property
     def model_names(self) -> Collection[str]:
@@ -92,23 +94,14 @@ class Gateway:
             if not (protocol.hedgeable or exchange.target.startswith(b"/v1/")):
                 raise RequestError(404, pages.no_such_path(exchange.target), code="not_found")
             facts = protocol.facts(exchange.body)
-            route = self._route_for(facts, protocol)
+            route = self._routes.get(facts.model or "") or self._route_for(facts, protocol)
         except RequestError as error:
             refuse(exchange, protocol, error)
             return
         exchange.headers = _READ
         flight = Flight(self, exchange, route, protocol, facts, incoming)
-        self._flights.add(flight)
+        self.flights.add(flight)
         flight.start()
-
-    def next_id(self) -> str:
-        """A new request id, unique over processes and restarts."""
-        self._ids += 1
-        return f"{self._id_prefix}-{self._ids}"
-
-    def landed(self, flight: Flight) -> None:
-        """A flight is over."""
-        self._flights.discard(flight)
 
     def linger(self, call: Call) -> None:
         """An answer is complete by its protocol, but its body has not ended: give it a moment, then close."""
@@ -124,9 +117,6 @@ class Gateway:
     def _route_for(self, facts: Facts, protocol: Protocol) -> Route:
         if facts.model is None:
             return self._default
-        route = self._routes.get(facts.model)
-        if route is not None:
-            return route
         name = self._match(facts.model)
         if name is not None:
             return self._routes[name]

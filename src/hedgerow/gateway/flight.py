@@ -78,7 +78,7 @@ class Flight:
         self.time = gateway.alarm.time
         self.protocol = protocol
         self.facts = facts
-        self.request_id = gateway.next_id()
+        self.request_id = next(gateway.request_ids)
         self._attempts: list[Attempt] = []
         self._winner: Attempt | None = None
         self._hedged = False
@@ -278,7 +278,7 @@ class Flight:
         launched = len(self._attempts)
         self._attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
-        self._gateway.landed(self)
+        self._gateway.flights.discard(self)
         if RequestFinished in self._route.hedger.heard:
             finished = RequestFinished(
                 self.request_id,

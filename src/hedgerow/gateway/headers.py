@@ -24,14 +24,8 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_NOT_UPSTREAM = HOP_BY_HOP | {
-    b"accept-encoding",
-    b"authorization",
-    b"content-length",
-    b"expect",
-    b"host",
-    b"x-api-key",
-}
+_DROPPED = (HOP_BY_HOP - {b"connection"}) | {b"accept-encoding", b"content-length", b"expect", b"host"}
+_READ = frozenset({b"authorization", b"connection", b"x-api-key"})
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc"}
 _PREFIX = b"x-hedgerow-"
 _OURS = len(_PREFIX)  # comparing a slice costs half as much as `startswith`
@@ -55,12 +49,14 @@ def read(headers: Headers) -> Incoming:
     authorization: bytes | None = None
     opted_out = False
     for name, value in headers:
-        if name in _NOT_UPSTREAM:
+        if name in _DROPPED:
+            continue
+        if name in _READ:
             if name == b"authorization":
                 authorization = value
-            elif name == b"x-api-key" and authorization is None:
-                authorization = b"Bearer " + value
-            elif name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
+            elif name == b"x-api-key":
+                authorization = b"Bearer " + value if authorization is None else authorization
+            elif value.lower() not in _PLAIN_CONNECTION:
                 return read(_without_listed(headers, value))
         elif name[:_OURS] == _PREFIX:
             opted_out = opted_out or (name == b"x-hedgerow-hedge" and value.lower() == b"off")

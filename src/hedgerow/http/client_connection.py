@@ -107,11 +107,10 @@ class ClientConnection(asyncio.Protocol):
         self._in_head = True
         self._complete = False
         body = call.body
-        if len(body) <= JOIN_LIMIT:
-            self._uploading = False
+        self._uploading = len(body) > JOIN_LIMIT
+        if not self._uploading:
             self.transport.write(call.head + body)
         else:
-            self._uploading = True
             self.transport.write(call.head)
             self.transport.write(body)
         if call.paused:

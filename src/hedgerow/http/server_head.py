@@ -85,7 +85,11 @@ def judge_head(method: bytes, headers: Headers, body_limit: int) -> int:
                 if framed:
                     raise Refused(400, "The request states its length twice.")
                 framed = True
-                length = _length(value, body_limit)
+                if not value.isdigit():
+                    raise Refused(400, "The content-length is not a number.")
+                length = int(value)  # llhttp has refused what does not fit 64 bits, so this is short
+                if length > body_limit:
+                    raise Refused(413, f"The body is larger than {body_limit} bytes.")
             elif name == b"transfer-encoding":
                 if framed:
                     raise Refused(400, "The request states its length twice.")
@@ -111,16 +115,6 @@ def judge_version(version: str, flags: int) -> int:
     if flags & CHUNKED:
         raise Refused(400, "HTTP/1.0 has no transfer-encoding.")
     return flags & ~WANTS_CONTINUE
-
-
-def _length(value: bytes, body_limit: int) -> int:
-    if not value.isdigit():
-        raise Refused(400, "The content-length is not a number.")
-    # llhttp has refused what does not fit 64 bits, so this conversion is short.
-    length = int(value)
-    if length > body_limit:
-        raise Refused(413, f"The body is larger than {body_limit} bytes.")
-    return length
 
 
 def _coding(value: bytes) -> int:
