@@ -45,7 +45,7 @@ TEXT = [
     ("empty", "", ["1: the file is empty; `hedgerow init` writes one to start from"]),
     ("only a comment", "# nothing\n", ["1: the file is empty; `hedgerow init` writes one to start from"]),
     ("a list", "- targets\n", ["1: got a list; expected a mapping with the keys targets and routes"]),
-    ("a word", "hello\n", ["1: got 'hello'; expected a mapping with the keys targets and routes"]),
+    ("a key alone", "sk-oops\n", ["1: got a single value; expected a mapping with the keys targets and routes"]),
     ("a tab", "targets:\n\ta: 1\n", ["2: not valid YAML (column 1): a tab where YAML allows only spaces"]),
     ("two colons", "a: b: c\n", ["1: not valid YAML (column 5): mapping values are not allowed here"]),
     (
@@ -129,6 +129,11 @@ SECTIONS = [
 ]
 
 TARGETS = [
+    (
+        "a name with a line break",
+        'targets: {"a\\r\\nx: y": {base_url: "https://a.example/v1"}}\nroutes: {r: {targets: ["a\\r\\nx: y"]}}\n',
+        ['1: targets."a\\r\\nx: y": a target\'s name must be printable text'],
+    ),
     ("no base_url", f"targets:\n  a: {{model: m}}\n{GOOD_ROUTE}", ["2: targets.a.base_url: is required"]),
     (
         "no scheme",
@@ -188,6 +193,11 @@ TARGETS = [
         ["3: targets.a.model: a reference is written ${NAME} or ${NAME:-default}; $${ gives a plain ${"],
     ),
     (
+        "a reference in a reference",
+        target("model: ${NOPE:-${KEY}}"),
+        ["3: targets.a.model: a reference is written ${NAME} or ${NAME:-default}; $${ gives a plain ${"],
+    ),
+    (
         "a key that is a number",
         target("api_key: 12345"),
         ["3: targets.a.api_key: expected a key: text, in quotes if it looks like a number"],
@@ -204,8 +214,13 @@ TARGETS = [
     ),
     (
         "no such key file",
-        target("api_key_file: nowhere.txt"),
-        ["3: targets.a.api_key_file: cannot read {folder}/nowhere.txt: No such file or directory"],
+        target("api_key_file: sk-oops"),
+        [
+            (
+                "3: targets.a.api_key_file: the file cannot be read: No such file or directory; "
+                "a relative path starts from {folder}"
+            )
+        ],
     ),
     (
         "an empty key file",
@@ -328,6 +343,16 @@ ROUTES = [
             (
                 "6: routes.r.timeouts.first_token: 1s is too short for routes.r.hedge.delay (2s, the default): "
                 "no stream would ever be hedged"
+            )
+        ],
+    ),
+    (
+        "a total below the delay",
+        route("timeouts: {total: 1s}"),
+        [
+            (
+                "6: routes.r.timeouts.total: 1s is too short for routes.r.hedge.delay (2s, the default): "
+                "no hedge would ever start"
             )
         ],
     ),
@@ -583,6 +608,7 @@ def test_a_file_nested_too_deeply_is_refused() -> None:
 BEYOND_A_SCHEMA = {
     *("a duplicate key", "a star in the middle", "the whole endpoint", "a bad port", "two keys", "no such key file"),
     *("an empty key file", "an unset variable", "an empty variable", "a shell expression", "an open reference"),
+    *("a reference in a reference", "a name with a line break", "a total below the delay"),
     *("a key with a blank", "a blank model", "a header of ours", "a header name with a blank", "a header that splits"),
     *("a header twice", "two authorizations", "a CA that is not used", "an unknown target", "too many attempts"),
     *(

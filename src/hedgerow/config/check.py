@@ -77,10 +77,11 @@ def _attempts(name: str, route: Route) -> Iterator[Problem]:
 def _route_times(name: str, route: Route) -> Iterator[Problem]:
     delay, times = route.hedge.delay, route.timeouts
     if delay is not None and route.attempts > 1 and route.hedge.max_hedges > 0:
-        if delay >= times.first_token:
-            yield _clash(name, route, ("hedge", "delay"), ("timeouts", "first_token"), "no stream would ever be hedged")
-        elif delay >= times.total:
+        follows = "first_token" not in times.model_fields_set  # total, where that is shorter than the default
+        if delay >= times.total and (follows or delay < times.first_token):
             yield _clash(name, route, ("hedge", "delay"), ("timeouts", "total"), "no hedge would ever start")
+        elif delay >= times.first_token:
+            yield _clash(name, route, ("hedge", "delay"), ("timeouts", "first_token"), "no stream would ever be hedged")
     for key in ("first_token", "stall"):
         if getattr(times, key) > times.total:
             yield _clash(name, route, ("timeouts", key), ("timeouts", "total"), "it could never run out")

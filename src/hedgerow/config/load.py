@@ -89,6 +89,9 @@ class _Reader:
 
     def _names(self) -> None:
         """Checks names in the raw data, so that another fault in a route or the server does not hide a wrong one."""
+        for name in self._declared("targets"):
+            if not name.strip() or not name.isprintable():
+                self.problems.append(Problem(("targets", name), "a target's name must be printable text"))
         routes = self._declared("routes")
         for name, route in routes.items():
             if not name.strip() or not name.isprintable():

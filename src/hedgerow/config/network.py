@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
-from hedgerow.config.fields import Leaf, check_file, check_text, expected, problem
+from hedgerow.config.fields import Leaf, check_text, expected, problem
 
 PASSTHROUGH: Final = "passthrough"
 ApiKey = SecretStr | Literal["passthrough"] | None
@@ -164,9 +164,12 @@ def _parse_keys(value: object, _: Path) -> tuple[SecretStr, ...]:
 def _parse_secret_file(value: object, folder: Path) -> SecretFile | None:
     if value is None or isinstance(value, SecretFile):
         return value
-    path = check_file(value, folder)
+    path = folder / Path(check_text(value)).expanduser()
     try:
         secret = path.read_text("utf-8").strip()
+    except OSError as error:
+        # What stands here may be the key itself, put where its file belongs.
+        raise problem(f"the file cannot be read: {error.strerror}; a relative path starts from {folder}") from None
     except UnicodeDecodeError:
         raise problem(f"{path} is not UTF-8 text") from None
     if not secret or "\n" in secret:

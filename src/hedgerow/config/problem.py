@@ -10,7 +10,7 @@ from typing import NamedTuple
 KeyPath = tuple[str | int, ...]
 """The keys from the top of the file; list positions are ints."""
 
-_BARE = re.compile(r"[^\s.\[\]\"]+")
+_BARE = re.compile(r"[^\s.\[\]\"\x00-\x1f\x7f]+")
 
 
 class Problem(NamedTuple):
@@ -27,7 +27,7 @@ def show_path(path: KeyPath) -> str:
         if isinstance(part, int):
             shown += f"[{part}]"
         else:
-            name = part if _BARE.fullmatch(part) else f'"{part}"'
+            name = part if _BARE.fullmatch(part) else f'"{part if part.isprintable() else ascii(part)[1:-1]}"'
             shown += f".{name}" if shown else name
     return shown
 

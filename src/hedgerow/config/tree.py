@@ -87,7 +87,9 @@ def parse(text: str, environ: Mapping[str, str]) -> Tree:
         if root is None:
             raise SyntaxProblem(1, "the file is empty; `hedgerow init` writes one to start from")
         if not isinstance(root, MappingNode):
-            raise SyntaxProblem(1, f"got {_kind_of(root)}; expected a mapping with the keys targets and routes")
+            # Not quoted: it may be a key, when a secret's file was named in place of the configuration.
+            got = "a list" if isinstance(root, SequenceNode) else "a single value"
+            raise SyntaxProblem(1, f"got {got}; expected a mapping with the keys targets and routes")
         builder.tree.data = builder.mapping(root, ())
     except MarkedYAMLError as error:
         raise _explain(error, text) from None
@@ -222,7 +224,7 @@ class _Builder:
             if found[0] == "$${":
                 return "${"
             inside = _INSIDE.fullmatch(found[1] or "")
-            if inside is None:
+            if inside is None or "${" in found[1]:
                 return self._broken(path, "a reference is written ${NAME} or ${NAME:-default}; $${ gives a plain ${")
             name, default = inside[1], inside[2]
             value = self._environ.get(name)
