@@ -492,6 +492,16 @@ def test_a_finished_request_leaves_no_cycle_for_the_collector(body: bytes) -> No
     play({"a": answer, "b": answer}, story)
 
 
+def test_an_answer_handed_through_may_begin_later_than_the_stall_limit() -> None:
+    policy = Policy(stall=10.0, total=120.0)
+    slow = Answer([(9.0, b"a"), (9.0, b"b")], headers=JSON, head_after=15.0)
+    _, client = one({"a": slow}, policy=policy, target=b"/v1/responses")
+    assert (client.outcome, client.text, client.ended_at) == ("whole", b"ab", 33.0)
+    silent = Answer([(11.0, b"a")], headers=JSON, head_after=15.0)
+    _, client = one({"a": silent}, policy=policy, target=b"/v1/responses")
+    assert (client.outcome, client.text, client.ended_at) == ("broken", b"", 25.0)
+
+
 def test_every_response_header_of_the_winner_that_matters_is_kept() -> None:
     kept = [(b"x-ratelimit-remaining-requests", b"9"), (b"openai-processing-ms", b"12"), (b"content-type", SSE[0][1])]
     dropped = [

@@ -95,7 +95,7 @@ class Attempt:
         self.headers = headers
         if flight.protocol.accepts_head:
             self.scanner = flight.protocol.scanner(flight.facts, headers)
-            self.first_token_at = now
+            self.first_token_at = self.last_data_at = now
             flight.run.accepted(self.index)
         elif 200 <= status < 300:
             self.scanner = flight.protocol.scanner(flight.facts, headers)
