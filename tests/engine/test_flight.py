@@ -408,6 +408,20 @@ class TestRefusals:
         assert msgspec.json.decode(client.text)["error"]["type"] == "invalid_request_error"
         assert world.pools["a"].requests == []
 
+    @pytest.mark.parametrize(
+        "path",
+        ["../admin", "..", "f/../../admin", "%2e%2E/admin", "f%2f..%2f..", "..;/admin", "a\\..\\b", "..#a", "..?a"],
+    )
+    def test_no_path_leads_out_of_the_base_url(self, path: str) -> None:
+        world, client = one({"a": Answer([(0.0, b"{}")])}, target=b"/v1/" + path.encode(), method=b"GET", body=b"")
+        assert client.status == 404
+        assert world.pools["a"].requests == []
+
+    @pytest.mark.parametrize("path", ["files/a..b", "files/..a", "files?name=/../", "files/a%2Fb", "."])
+    def test_two_dots_in_a_name_are_only_a_name(self, path: str) -> None:
+        world, _ = one({"a": Answer([(0.0, b"{}")])}, target=b"/v1/" + path.encode(), method=b"GET", body=b"")
+        assert world.pools["a"].requests[0][1].startswith(b"GET /v1/" + path.encode() + b" HTTP/1.1\r\n")
+
     def test_a_path_outside_v1_is_told_the_base_url(self) -> None:
         _, client = one({"a": STALLED}, target=b"/chat/completions")
         assert client.status == 404

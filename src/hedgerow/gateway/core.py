@@ -91,7 +91,7 @@ class Gateway:
             if page is not None:
                 page.answer(self, exchange)
                 return
-            if not (protocol.hedgeable or exchange.target.startswith(b"/v1/")):
+            if not (protocol.hedgeable or pages.is_below_v1(exchange.target)):
                 raise RequestError(404, pages.no_such_path(exchange.target), code="not_found")
             facts = protocol.facts(exchange.body)
             route = self._routes.get(facts.model or "") or self._route_for(facts, protocol)

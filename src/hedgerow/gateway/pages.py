@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
@@ -29,6 +30,18 @@ def find(method: bytes, target: bytes) -> Page | None:
     if method in (b"GET", b"HEAD"):
         return _GET.get(path) or (_MODEL if path.startswith(b"/v1/models/") else None)
     return _OPTIONS if method == b"OPTIONS" else None
+
+
+def is_below_v1(target: bytes) -> bool:
+    """Whether every upstream will see the target below its base URL.
+
+    `..`, however it is spelled, could lead out of it: to what our key may do and our clients may not.
+    """
+    path = target.partition(b"?")[0]
+    return path.startswith(b"/v1/") and not _UPWARDS.search(unquote_to_bytes(path))
+
+
+_UPWARDS = re.compile(rb"[/\\]\.\.(?:[/\\;#]|\Z)")
 
 
 def no_such_path(target: bytes) -> str:
