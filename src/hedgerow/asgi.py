@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from hedgerow.config import Settings
 from hedgerow.errors import RequestError
@@ -38,6 +39,8 @@ Send = Callable[[Message], Awaitable[None]]
 
 _QUEUED = 16
 """Messages waiting to be sent above which the upstream is told to pause."""
+_SAFE = "/:@!$&'()*+,;="
+"""What a path may hold as it is besides letters, digits and `-._~` (RFC 3986 section 3.3)."""
 
 
 class AsgiExchange:
@@ -45,8 +48,9 @@ class AsgiExchange:
 
     def __init__(self, scope: Message, headers: Headers, body: bytes) -> None:
         query = scope["query_string"]
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
-        root: bytes = scope.get("root_path", "").encode()
+        # What the server has decoded may hold anything, line breaks too; `raw_path` is optional in ASGI.
+        path: bytes = scope.get("raw_path") or quote(scope["path"], safe=_SAFE).encode()
+        root = quote(scope.get("root_path", ""), safe=_SAFE).encode()
         if path.startswith(root + b"/"):
             path = path[len(root) :]
         self.method: bytes = scope["method"].encode()

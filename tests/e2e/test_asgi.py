@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import pytest
 import uvicorn
@@ -64,16 +65,17 @@ class Driver:
         *,
         root: str = "",
         piece: int = 65_536,
+        raw_path: bool = True,
     ) -> list[Message]:
-        """What the application sends; raises what it raises."""
+        """What the application sends; raises what it raises. `raw_path` False: the server tells the path decoded."""
         path, _, query = target.partition("?")
         scope: Message = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
             "method": method,
-            "path": root + path,
-            "raw_path": (root + path).encode(),
+            "path": unquote(root + path),
+            "raw_path": (root + path).encode() if raw_path else None,
             "root_path": root,
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
@@ -297,6 +299,17 @@ def test_it_can_be_mounted_below_a_path(labs: Labs, tmp_path: Path, root: str) -
     assert [one["id"] for one in json.loads(body_of(models))["data"]] == ["fast"]
     assert json.loads(body_of(files))["target"] == "/v1/files?limit=2"
     assert live[0]["status"] == 200
+
+
+def test_a_path_that_comes_decoded_is_sent_on_encoded(tmp_path: Path) -> None:
+    path = "/v1/files/a%20HTTP/1.1%0D%0Ahost:%20evil%0D%0A%0D%0A%C3%A9%3F"
+
+    async def story(server: Driver) -> list[Message]:
+        return await server.ask("GET", path, raw_path=False)
+
+    with Upstream(always(STREAM)) as upstream:
+        assert drive(config(upstream.base_url), tmp_path, story)[0]["status"] == 200
+        assert [one.target for one in upstream.requests] == [path]
 
 
 def test_other_kinds_of_connection_are_refused(labs: Labs, tmp_path: Path) -> None:
