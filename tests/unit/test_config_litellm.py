@@ -233,6 +233,20 @@ credential_list:
     assert settings.routes["b"].targets == ("azure/d", "azure/d-2")
 
 
+def test_text_that_looks_like_a_number_stays_text() -> None:
+    settings, _ = imported("model_list: [{model_name: a, litellm_params: {model: openai/1e3, api_key: '089'}}]")
+    assert [(each.model, each.secret) for each in settings.targets.values()] == [("1e3", "089")]
+
+
+def test_an_alias_is_written_out() -> None:
+    text, _ = convert(
+        "model_list: [{model_name: a, litellm_params: {model: openai/a}}]\n"
+        "router_settings: {model_group_alias: {b: a, c: a}}\n"
+    )
+    assert not {"&", "*"} & set(text)
+    assert text.count("- openai/a\n") == 6
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -240,6 +254,8 @@ credential_list:
         ("routes: {}", "this is not a LiteLLM config: it has no model_list"),
         ("model_list: {a: b}", "this is not a LiteLLM config: it has no model_list"),
         ("a: b: c", "line 1: not valid YAML: mapping values are not allowed here"),
+        ("a: 2026-99-99", "not valid YAML: month must be in 1..12"),
+        ("[" * 5000, "is nested too deeply"),
         ("model_list: []", "nothing in model_list can be carried over"),
         ("model_list: [1, {model_name: x}]", "nothing in model_list can be carried over"),
     ],

@@ -39,15 +39,29 @@ def convert(text: str) -> tuple[str, list[str]]:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError([f"line {line}: not valid YAML: {error.problem}"]) from None
-    except YAMLError as error:
+    except (YAMLError, ValueError) as error:  # ValueError: what looks like a date and is none
         raise ConfigError([f"not valid YAML: {error}"]) from None
+    except RecursionError:
+        raise ConfigError(["is nested too deeply"]) from None
     if not isinstance(source, dict) or not isinstance(source.get("model_list"), list):
         raise ConfigError(["this is not a LiteLLM config: it has no model_list"])
     importer = _Importer(source)
     result = importer.convert()
     if not result["routes"]:
         raise ConfigError(["nothing in model_list can be carried over", *importer.notes])
-    return _HEADER + yaml.safe_dump(result, sort_keys=False, width=1000, allow_unicode=True), importer.notes
+    return _HEADER + yaml.dump(result, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True), importer.notes
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes for hedgerow's reader: no anchors, and in quotes the text that YAML 1.2 (not 1.1) takes for a number."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?\Z"), list("-+.0123456789")
+)
 
 
 _HEADER = """\
