@@ -246,6 +246,7 @@ def test_lab_options_that_contradict_each_other_are_bad_usage(run: Run) -> None:
         (["--delay", "soon"], "expected a duration such as 2s or 800ms"),
         (["--requests", "0"], "--requests"),
         (["--preset", "nobody"], "preset: no 'nobody'; there are fast,"),
+        (["--where", "model=gpt-4o"], "column, where: choose from recorded times"),
         (["--latencies", "none.csv"], "none.csv: cannot be read: No such file or directory"),
     ],
 )

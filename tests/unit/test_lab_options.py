@@ -29,6 +29,8 @@ from hedgerow.lab.options import Behaviour, LabOptions
         ({"jitter": math.inf}, "jitter: must be a number from 0 up, got inf"),
         ({"order": "random"}, "order: must be sampled or sequence, got 'random'"),
         ({"order": "sequence"}, "order: 'sequence' needs `latencies`"),
+        ({"column": "ttft_s"}, "column, where: choose from recorded times, and there are none without `latencies`"),
+        ({"where": ("a=b",)}, "column, where: choose from recorded times, and there are none without `latencies`"),
     ],
 )
 def test_an_option_that_cannot_work_is_named(given: dict[str, Any], problem: str) -> None:

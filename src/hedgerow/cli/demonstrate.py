@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hedgerow.cli.words import Examples
-from hedgerow.demo.options import COLUMN, MOST_REQUESTS, PRESET, RATE, REQUESTS, SEED, SPEED, DemoOptions
+from hedgerow.demo.options import MOST_REQUESTS, PRESET, RATE, REQUESTS, SEED, SPEED, DemoOptions
+from hedgerow.lab.recorded import COLUMN
 
 if TYPE_CHECKING:
     from hedgerow.demo.result import Result

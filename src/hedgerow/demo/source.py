@@ -8,8 +8,9 @@ import msgspec
 
 from hedgerow.demo.formula import percentile
 from hedgerow.demo.options import DemoOptions
+from hedgerow.errors import ConfigError
 from hedgerow.lab.presets import preset
-from hedgerow.lab.recorded import read_times
+from hedgerow.lab.recorded import COLUMN, NO_FILE, read_times
 
 GRID = 2000
 """A preset's distribution is handed to the closed formula as this many equally likely times."""
@@ -32,6 +33,8 @@ def source(options: DemoOptions) -> Source:
         rows = f" where {' and '.join(options.where)}" if options.where else ""
         about = f"{len(times)} recorded times from {options.latencies.name}, column {options.column}{rows}"
         p95 = percentile(sorted(times), 0.95)
+    elif options.where or options.column != COLUMN:
+        raise ConfigError([NO_FILE])
     else:
         chosen = preset(options.preset)
         times = [chosen.shape.at(_NORMAL.inv_cdf((i + 0.5) / GRID)) for i in range(GRID)]

@@ -10,7 +10,7 @@ from hedgerow.errors import ConfigError
 from hedgerow.lab.accounts import Prices
 from hedgerow.lab.latency import DEFAULT_TAIL, HeavyTail, LatencyModel, Pace, Resampled, Shape, bits
 from hedgerow.lab.presets import Preset, preset
-from hedgerow.lab.recorded import read_times
+from hedgerow.lab.recorded import COLUMN, NO_FILE, read_times
 from hedgerow.lab.regimes import SlowRegimes, SlowSpec
 from hedgerow.lab.script import FaultMix
 
@@ -36,7 +36,7 @@ class LabOptions:
     """Pareto index above p95 when `p99_ms` is left out; smaller is heavier."""
     latencies: Path | None = None
     """A CSV file of recorded times to first token, in place of the preset's."""
-    column: str = "ttft_ms"
+    column: str = COLUMN
     where: tuple[str, ...] = ()
     """Rows of the file to use, as "column=value"; all must hold."""
     order: str = "sampled"
@@ -92,6 +92,8 @@ class LabOptions:
             problems.append(f"order: must be sampled or sequence, got {self.order!r}")
         if self.latencies is None and self.order == "sequence":
             problems.append("order: 'sequence' needs `latencies`")
+        if self.latencies is None and (self.where or self.column != COLUMN):
+            problems.append(NO_FILE)
         return problems
 
 

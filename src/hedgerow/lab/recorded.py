@@ -9,6 +9,11 @@ from pathlib import Path
 
 from hedgerow.errors import ConfigError
 
+COLUMN = "ttft_ms"
+"""The column with the times unless another is named."""
+NO_FILE = "column, where: choose from recorded times, and there are none without `latencies`"
+"""The problem with naming a column or rows of no file."""
+
 _MISSING = frozenset({"", "-", "na", "n/a", "nan", "none", "null"})
 
 
