@@ -70,3 +70,13 @@ def test_extra_headers_are_sent_to_this_target_only(key: str) -> None:
     pools, _ = play(settings({key: {"x-team": "blue"}}), {"a": SILENT})
     assert b"\r\nx-team: blue\r\n" in sent(pools, "a")[0]
     assert b"x-team" not in sent(pools, "b")[0]
+
+
+def test_extra_headers_replace_the_clients() -> None:
+    extra = settings({"targets.a.headers": {"Anthropic-Version": "2023-06-01"}})
+    client = [(b"anthropic-version", b"1999"), (b"anthropic-beta", b"x: y")]
+    pools, _ = play(extra, {"a": SILENT}, headers=client)
+    assert sent(pools, "a")[0].count(b"anthropic-version: ") == 1
+    assert b"\r\nanthropic-version: 2023-06-01\r\n" in sent(pools, "a")[0]
+    assert b"\r\nanthropic-beta: x: y\r\n" in sent(pools, "a")[0]
+    assert b"\r\nanthropic-version: 1999\r\n" in sent(pools, "b")[0]

@@ -516,6 +516,22 @@ def test_an_answer_handed_through_may_begin_later_than_the_stall_limit() -> None
     assert (client.outcome, client.text, client.ended_at) == ("broken", b"", 25.0)
 
 
+@pytest.mark.parametrize("name", [b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie"])
+def test_no_credential_of_the_client_reaches_an_upstream(name: bytes) -> None:
+    world, _ = one({"a": stream("P")}, headers=[(name, b"secret"), (b"x-kept", b"1")])
+    head = world.pools["a"].requests[0][1]
+    assert b"\r\nx-kept: 1\r\n" in head
+    assert b"secret" not in head
+
+
+def test_what_any_connection_field_lists_stops_here() -> None:
+    fields = [(b"connection", b"close, x-one"), (b"connection", b"X-Two"), (b"x-one", b"1"), (b"x-two", b"2")]
+    world, client = one({"a": Answer([(0.0, token("P1")), (0.1, DONE)], headers=SSE + fields)}, headers=fields)
+    assert not {b"x-one", b"x-two"} & set(client.answer_headers)
+    assert b"x-one" not in world.pools["a"].requests[0][1]
+    assert b"x-two" not in world.pools["a"].requests[0][1]
+
+
 def test_every_response_header_of_the_winner_that_matters_is_kept() -> None:
     kept = [(b"x-ratelimit-remaining-requests", b"9"), (b"openai-processing-ms", b"12"), (b"content-type", SSE[0][1])]
     dropped = [
@@ -523,10 +539,11 @@ def test_every_response_header_of_the_winner_that_matters_is_kept() -> None:
         (b"x-odd", b"1"),
         (b"transfer-encoding", b"chunked"),
         (b"x-hedgerow-target", b"z"),
+        (b"set-cookie", b"a=b"),
     ]
     answer = Answer([(0.0, token("P1")), (0.1, DONE)], headers=kept + dropped)
     _, client = one({"a": answer})
     for name, value in kept:
         assert client.answer_headers[name] == value
     assert client.answer_headers[b"x-hedgerow-target"] == b"a"
-    assert not {b"x-odd", b"transfer-encoding", b"connection"} & set(client.answer_headers)
+    assert not {b"x-odd", b"transfer-encoding", b"connection", b"set-cookie"} & set(client.answer_headers)

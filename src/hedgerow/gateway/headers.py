@@ -1,15 +1,17 @@
 """Which header fields go from the client to the upstream, and back.
 
-Hop-by-hop fields (RFC 9110 section 7.6.1), the client's credentials and our own `x-hedgerow-*` stop here; everything
-else passes as it came.
+Hop-by-hop fields (RFC 9110 section 7.6.1), the client's credentials, cookies (whoever answers first would get those of
+the others) and our own `x-hedgerow-*` stop here; everything else passes as it came.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from hedgerow.events import Headers
-from hedgerow.http.head import field_lines
+from hedgerow.http.head import field_lines, fields_in
 
 HOP_BY_HOP = frozenset(
     {
@@ -24,9 +26,11 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_DROPPED = (HOP_BY_HOP - {b"connection"}) | {b"accept-encoding", b"content-length", b"expect", b"host"}
-_READ = frozenset({b"authorization", b"connection", b"x-api-key"})
-_NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc"}
+_DROPPED = (HOP_BY_HOP - {b"connection"}) | {b"accept-encoding", b"content-length", b"cookie", b"expect", b"host"}
+_KEYS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
+"""Where the SDKs of Anthropic, Azure and Google put a key."""
+_READ = _KEYS | {b"authorization", b"connection"}
+_NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc", b"set-cookie"}
 _PREFIX = b"x-hedgerow-"
 _OURS = len(_PREFIX)  # comparing a slice costs half as much as `startswith`
 
@@ -54,10 +58,10 @@ def read(headers: Headers) -> Incoming:
         if name in _READ:
             if name == b"authorization":
                 authorization = value
-            elif name == b"x-api-key":
+            elif name in _KEYS:
                 authorization = b"Bearer " + value if authorization is None else authorization
             elif value.lower() not in _PLAIN_CONNECTION:
-                return read(_without_listed(headers, value))
+                return read(_without_listed(headers))
         elif name[:_OURS] == _PREFIX:
             opted_out = opted_out or (name == b"x-hedgerow-hedge" and value.lower() == b"off")
         else:
@@ -74,7 +78,7 @@ def to_client(headers: Headers) -> bytes:
             if name[:_OURS] != _PREFIX:
                 kept.append(field)
         elif name == b"connection" and field[1].lower() not in _PLAIN_CONNECTION:
-            return to_client(_without_listed(headers, field[1]))
+            return to_client(_without_listed(headers))
     return field_lines(kept)
 
 
@@ -86,7 +90,13 @@ def declared_length(headers: Headers) -> Headers:
 _PLAIN_CONNECTION = (b"keep-alive", b"close", b"")
 
 
-def _without_listed(headers: Headers, connection: bytes) -> Headers:
+def _without_listed(headers: Headers) -> Headers:
     """The fields without `Connection` and those that it declares hop-by-hop; rare."""
-    dropped = {name.strip().lower() for name in connection.split(b",")} | {b"connection"}
+    listed = b",".join(value for name, value in headers if name == b"connection")
+    dropped = {name.strip().lower() for name in listed.split(b",")} | {b"connection"}
     return [field for field in headers if field[0] not in dropped]
+
+
+def without(lines: bytes, names: Collection[bytes]) -> bytes:
+    """The block of fields `lines` without those of these names."""
+    return field_lines([field for field in fields_in(lines) if field[0] not in names])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from hedgerow.gateway.headers import without
 from hedgerow.hedger import Place
 from hedgerow.http.client import Pool
-from hedgerow.http.head import field_lines
+from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
 
 
@@ -12,13 +13,15 @@ class Target:
     """One configured target.
 
     `base_path` is the path of its base URL (what stands for the client's `/v1`), `authorization` its key as a header
-    value; None together with `passthrough` sends the client's own. `headers` are extra fields, CRLF-ended.
+    value; None together with `passthrough` sends the client's own. `headers` are extra fields, CRLF-ended; the client's
+    of the same names are not sent on.
     """
 
     __slots__ = (
         "_authorization",
         "_base_path",
         "_common",
+        "_extra",
         "_heads",
         "_passthrough",
         "_pool",
@@ -50,6 +53,7 @@ class Target:
         self._passthrough = passthrough
         # We ask for identity: the first token is looked for in plain bytes, and chunks are forwarded as they come.
         self._common = b" HTTP/1.1\r\nhost: %b\r\naccept-encoding: identity\r\n%b" % (host, headers)
+        self._extra = frozenset(name for name, _ in fields_in(headers))
         self._heads: dict[bytes, bytes] = {}
 
     def send(
@@ -70,6 +74,8 @@ class Target:
         start = self._heads.get(target) or self._start_line(target)
         if self._passthrough:
             start = start + b"authorization: %b\r\n" % authorization if authorization else start
+        if self._extra:
+            forward = without(forward, self._extra)
         if body or method in (b"POST", b"PUT", b"PATCH"):
             head = b"%b %b%bcontent-length: %d\r\n\r\n" % (method, start, forward, len(body))
         else:
