@@ -141,6 +141,16 @@ class TestStreaming:
         assert (client.outcome, client.ended_at) == ("whole", 0.6)
         assert world.pools["a"].cancelled_at == [1.6]
 
+    @pytest.mark.parametrize("cut", range(1, len(DONE)))
+    @pytest.mark.parametrize("tokens", [1, 13])
+    def test_the_end_is_seen_with_its_last_byte_however_it_is_cut(self, cut: int, tokens: int) -> None:
+        pieces = [ROLE + token("P0"), *(token(f"P{i}") for i in range(1, tokens)), FINISH + DONE[:cut], DONE[cut:]]
+        world, client = one({"a": Answer([(0.125, piece) for piece in pieces], end="hang"), "b": stream("B")})
+        assert (client.outcome, client.ended_at) == ("whole", 0.125 * len(pieces))
+        assert client.text == b"".join(pieces)
+        (ended,) = world.of(AttemptEnded)
+        assert (ended.outcome, ended.received_bytes) == (Outcome.WON, len(client.text))
+
 
 class TestBrokenStreams:
     def test_a_clean_close_without_done_is_a_cut_and_looks_like_one(self) -> None:
@@ -504,6 +514,36 @@ def test_a_finished_request_leaves_no_cycle_for_the_collector(body: bytes) -> No
             gc.enable()
 
     play({"a": answer, "b": answer}, story)
+
+
+def test_a_body_has_a_second_to_end_after_its_end_marker() -> None:
+    late = Answer([(0.0, token("P1")), (0.5, DONE), (1.0 - 1e-3, b"")])
+    endless = Answer([(0.0, token("P1")), (0.5, DONE)], end="hang")
+    begun = (0.0, 0.3, 0.9, 2.8)
+
+    async def story(world: World) -> None:
+        for at in begun:
+            world.loop.call_at(at, world.request)
+        await asyncio.sleep(100)
+
+    assert play({"a": late}, story).pools["a"].cancelled_at == []
+    cancelled = play({"a": endless}, story).pools["a"].cancelled_at
+    waited = [then - (at + 0.5) for at, then in zip(begun, cancelled, strict=True)]
+    assert all(1.0 <= seconds <= 2.0 for seconds in waited), waited
+
+
+def test_a_client_that_reads_slowly_does_not_keep_the_rest_of_a_body_from_being_read() -> None:
+    async def story(world: World) -> None:
+        client = world.request()
+        await asyncio.sleep(0.2)
+        assert client.listener is not None
+        client.listener.on_pause()
+        assert world.pools["a"].paused == 1
+        await asyncio.sleep(1.0)
+        assert client.outcome == "whole"
+        assert world.pools["a"].paused == 0
+
+    play({"a": Answer([(0.1, token("P1")), (0.2, DONE)], end="hang")}, story)
 
 
 def test_an_answer_handed_through_may_begin_later_than_the_stall_limit() -> None:

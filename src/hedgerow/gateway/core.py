@@ -25,7 +25,7 @@ from hedgerow.wire import lookup
 from hedgerow.wire.base import Facts, Protocol
 
 LINGER = 1.0
-"""Seconds an upstream may take to end its body after its protocol's end marker before the connection is closed."""
+"""Seconds an upstream may take at least, and twice that at most, to end its body after its protocol's end marker."""
 
 _READ: Headers = []
 """Takes the place of a request's header fields once they have been read: many requests wait long for their answers."""
@@ -65,6 +65,8 @@ class Gateway:
         self.flights: set[Flight] = set()
         """Each takes itself out when it is over."""
         self._lingering: list[Call] = []
+        self._overdue: list[Call] = []  # lingering since before the reaper came last
+        self._reaper: asyncio.TimerHandle | None = None
 
     @property
     def in_flight(self) -> int:
@@ -105,13 +107,14 @@ class Gateway:
 
     def linger(self, call: Call) -> None:
         """An answer is complete by its protocol, but its body has not ended: give it a moment, then close."""
-        if not self._lingering:
-            self.loop.call_later(LINGER, self._reap, self._lingering)
+        if self._reaper is None:
+            self._reaper = self.loop.call_later(LINGER, self._reap)
         self._lingering.append(call)
 
-    def _reap(self, batch: list[Call]) -> None:
-        self._lingering = []
-        for call in batch:
+    def _reap(self) -> None:
+        overdue, self._overdue, self._lingering = self._overdue, self._lingering, []
+        self._reaper = self.loop.call_later(LINGER, self._reap) if self._overdue else None
+        for call in overdue:
             call.cancel()
 
     def _route_for(self, facts: Facts, protocol: Protocol) -> Route:

@@ -185,6 +185,8 @@ class Flight:
 
     def linger(self, call: Call) -> None:
         """The answer is complete, but its body may go on."""
+        if self._paused:
+            call.resume()  # what is left is not for the client, however slowly it reads
         self._gateway.linger(call)
 
     def ended(self, ending: Ending) -> None:
