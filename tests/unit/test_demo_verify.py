@@ -111,10 +111,16 @@ def test_a_hedge_cancelled_before_it_was_connected_is_no_fault() -> None:
     assert world.findings() == []
 
 
+def test_a_hedge_cancelled_before_it_was_connected_is_no_fault_when_all_came_late() -> None:
+    world = World()
+    world.answers[0] = msgspec.structs.replace(world.answers[0], attempts=2, hedged=True, first_token_at=2.5)
+    assert world.findings() == []
+
+
 def test_a_hedge_that_no_lab_saw_for_long_is_found() -> None:
     world = World()
-    late = msgspec.structs.replace(world.answers[0], attempts=2, hedged=True, first_token_at=2.5)
-    world.answers[0] = late
+    world.accounts["alpha"].log[0].ttft = 1.5
+    world.answers[0] = msgspec.structs.replace(world.answers[0], attempts=2, hedged=True, first_token_at=2.5)
     assert world.findings() == ["phase: 1 x has attempts miscounted: 0 (gateway 2, labs 1)"]
 
 
