@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +16,12 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from rich.console import Console
+
+from hedgerow.demo import run
+from hedgerow.demo.options import DemoOptions
+from hedgerow.demo.result import Result
+from hedgerow.demo.view import View
 
 pytestmark = pytest.mark.e2e
 
@@ -149,6 +157,19 @@ def test_a_child_that_dies_ends_the_demo_with_its_last_words(started: Starter) -
     assert gone(children)
 
 
+@pytest.mark.parametrize(("found", "code"), [([], 0), (["phase: 1 requests are still open at the labs"], 1)])
+def test_an_inconsistency_is_shown_and_is_exit_code_1(
+    found: list[str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "inconsistencies", lambda *_, **__: found)
+    results: list[Result] = []
+    view = View(Console(file=io.StringIO()), speed=100.0)
+    options = DemoOptions(requests=5, rate=100.0, speed=100.0)
+    assert run.run(options, view, lambda result, _: results.append(result)) == code
+    assert [one.problems for one in results] == [found * 2]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: apt-get install curl")
 def test_stay_keeps_serving_until_told_to_stop(started: Starter) -> None:
     process = started(*SMALL, "--requests", "10", "--stay")
     assert process.stderr is not None
