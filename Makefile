@@ -22,7 +22,7 @@ demo: setup-run ## see the p99 fall: two simulated providers, with and without h
 	@.venv/bin/hedgerow demo $(ARGS)
 
 test: setup-dev ## all tests (ARGS goes to pytest, e.g. ARGS="tests/unit -k race")
-	@bash scripts/need.sh curl
+	@bash scripts/need.sh git curl
 	@$(PY) -m pytest $(ARGS)
 
 check: setup-dev ## what CI runs: format, lint, types, floors, then all tests
@@ -65,5 +65,5 @@ lock: setup-dev ## regenerate requirements/*.txt from pyproject.toml (ARGS="--up
 	@bash scripts/lock.sh $(ARGS)
 
 clean: ## remove everything the other targets made, .venv included
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache build dist bench/.work bench/.peers
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache build dist bench/.work bench/.peers .e2e-llm
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
