@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 
 _COLLECTED = 8
-"""Pieces without a sign of the end that are collected before the scanner sees them."""
-_SMALL = 16
-"""Shorter pieces may be parts of an end marker: they are watched at once."""
-_LARGE = 512
-"""Longer pieces are not collected: every open stream holds what it collects."""
+"""Pieces without a sign of the end that are collected before the scanner sees them ..."""
+_COLLECTED_BYTES = 2048
+"""... fewer where pieces of the size seen last would be more than this: every open stream holds half of it."""
 _NONE: Headers = []
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _TAIL = 4
@@ -38,6 +36,7 @@ class Attempt:
         "_collected",
         "_flight",
         "_held_limit",
+        "_room",
         "_sign",
         "_tail",
         "_time",
@@ -134,6 +133,7 @@ class Attempt:
             return
         self.committed = True
         self._collected: list[bytes] = []  # pieces that were delivered and that the scanner has not seen
+        self._room = 1
         self._tail = b""
         self._write = write
         self._sign = scanner.sign or 0
@@ -181,12 +181,12 @@ class Attempt:
 
     def _forward(self, data: bytes) -> None:
         """A piece after commit. Whatever can wait is done for several pieces at once."""
-        self.last_data_at = self._time()
-        self._write(data)
+        time, write = self._time, self._write  # CPython is slow to call what is in a slot without taking it out first
+        self.last_data_at = time()
+        write(data)
         collected = self._collected
         collected.append(data)
-        due = self._sign in data or len(collected) >= _COLLECTED or not _SMALL <= len(data) <= _LARGE
-        if due and self._catch_up():
+        if (len(collected) >= self._room or self._sign in data) and self._catch_up():
             self._complete()
 
     def _pass_on(self, data: bytes) -> None:
@@ -200,10 +200,14 @@ class Attempt:
         collected = self._collected
         if not collected:
             return False
-        data = collected[0] if len(collected) == 1 else b"".join(collected)
+        count = len(collected)
+        data = collected[0] if count == 1 else b"".join(collected)
         collected.clear()
         self.received += len(data)
-        self._tail = data[-_TAIL:]
+        self._tail = tail = data[-_TAIL:]
+        # In the middle of an event, which may be the end marker, the next piece is looked at when it comes.
+        between = tail.endswith(_EVENT_ENDS)
+        self._room = min(_COLLECTED, _COLLECTED_BYTES * count // (len(data) or 1)) if between else 1
         return self._watch(data)
 
     def _body_over(self, *, clean: bool) -> None:

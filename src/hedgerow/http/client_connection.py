@@ -74,7 +74,7 @@ class ClientConnection(asyncio.Protocol):
         self._sink: Sink | None = None
         self._on_data: Callable[[bytes], None] = _ignore
         self.used = False
-        """It has carried a whole answer before the present call."""
+        """It has carried a whole answer, or waited idle, before the present call."""
         self.counted = False
         """The pool counts it among its open connections."""
         self.resting = False
@@ -181,8 +181,9 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._in_head:
             self._head_bytes += len(data)
+        feed = self._feed  # here and below: CPython is slow to call what is in a slot without taking it out first
         try:
-            self._feed(data)
+            feed(data)
         except HttpParserError as error:
             self._keep = False
             if not self._complete and self.call is not None:
@@ -257,8 +258,9 @@ class ClientConnection(asyncio.Protocol):
             self._sink_failed(error)
 
     def on_body(self, data: bytes) -> None:
+        on_data = self._on_data
         try:
-            self._on_data(data)
+            on_data(data)
         except Exception as error:
             self._sink_failed(error)
 
