@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_FILE = Path("hedgerow.yaml")
 
 INIT_EXAMPLES: Examples = (
-    ("Write ./hedgerow.yaml, every key explained", "hedgerow init"),
+    ("Write ./hedgerow.yaml with what one needs first, explained", "hedgerow init"),
     ("Somewhere else, replacing what is there", "hedgerow init --force conf/hedgerow.yaml"),
 )
 CHECK_EXAMPLES: Examples = (
