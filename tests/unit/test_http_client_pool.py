@@ -237,6 +237,27 @@ async def test_a_request_on_a_stale_connection_is_sent_once_more_on_a_fresh_one(
 
 
 @on_both_loops
+async def test_a_spare_connection_can_go_stale_before_its_first_request() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        if peer.number == 0:
+            await peer.request()  # the first request is cancelled, and a spare connection opened
+        if peer.number == 2:
+            peer.write(OK)
+
+    async with Server(script) as server:
+        pool = server.pool()
+        cancelled = ask(pool)
+        await until(lambda: server.open == 1 and server.peers[0].requests == 1)
+        assert cancelled.call is not None
+        cancelled.call.cancel()
+        await until(lambda: pool.idle == 1)
+        assert await ask(pool).whole() == b"ok"
+        assert [peer.requests for peer in server.peers] == [1, 1, 1]
+        await pool.close()
+
+
+@on_both_loops
 async def test_a_fresh_connection_that_closes_without_an_answer_is_an_error_and_not_tried_again() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()

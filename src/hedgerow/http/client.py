@@ -8,10 +8,10 @@ order by whichever comes first, a new connection or one set free. A failed dial 
 
 Stale connections. A server may close a kept-alive connection just as a request is written to it (RFC 9112 section
 9.3.1). Such a request is sent once more, on a fresh connection, if all of this holds: the connection had carried an
-answer before, not one byte of this answer has come, and it is the first time. A server that closes an idle connection
-has not looked at the request, and one that did work on it answers or closes later than this; what is left is a crash
-between reading and answering, where a repeated completion costs tokens but breaks nothing. Callers for whom it would
-break something pass `resend=False`.
+answer before or had waited idle, not one byte of this answer has come, and it is the first time. A server that closes
+an idle connection has not looked at the request, and one that did work on it answers or closes later than this; what is
+left is a crash between reading and answering, where a repeated completion costs tokens but breaks nothing. Callers for
+whom it would break something pass `resend=False`.
 
 Cancelling. HTTP/1.1 can only be cancelled by closing the connection. With `redial` the pool opens a replacement in the
 background, and a dial whose only request was cancelled runs on, so that a cancelled hedge does not cost the next
@@ -210,6 +210,7 @@ class Pool:
         if self._waiting:
             connection.start(self._waiting.popleft())
         else:
+            connection.used = True  # by its first request it may have gone stale like any other
             self.free(connection)
 
     def _dialled(self, task: asyncio.Task[None]) -> None:
