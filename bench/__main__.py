@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.driver import build
 from bench.goals import US
 from bench.harness import WORK, Bench, cores, say
+from bench.install import CannotInstall
 from bench.machine import look
 from bench.peers import ALL, QUICK
 from bench.plan import Plan
@@ -48,11 +49,13 @@ def main(argv: Sequence[str]) -> int:
         slow_rounds=min(rounds, 2),
         duration=options.seconds or (0.8 if options.quick else 2.0),
     )
+    try:
+        program = build(WORK)
+    except CannotInstall as reason:
+        raise SystemExit(f"bench: the load generator needs a C compiler and its headers: {reason}") from None
     machine = look()
     load_core, gateway_core = cores()
-    bench = Bench(
-        plan=plan, program=build(WORK), spin=not options.no_spin, load_core=load_core, gateway_core=gateway_core
-    )
+    bench = Bench(plan=plan, program=program, spin=not options.no_spin, load_core=load_core, gateway_core=gateway_core)
     names = ", ".join(peer.name for peer in plan.peers)
     say(f"bench: {names}; {rounds} rounds; load on core {load_core}, gateway on core {gateway_core}")
     bench.install()

@@ -1,5 +1,6 @@
 """The benchmark's arithmetic, and that its load generator counts wrong answers."""
 
+import os
 import shutil
 import socket
 import socketserver
@@ -20,6 +21,8 @@ from bench.record import Candidate, Figure, figure, ratio
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the load generator needs a C compiler")
 
+CORE = min(os.sched_getaffinity(0))
+
 _OK = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
 _JSON = Run(JSON_64, "json", 2, duration=0.1, warm=0.05)
 _STREAM = Run("stream", "sse", 2, duration=0.1, warm=0.05, chunks=3)
@@ -33,7 +36,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def load(program: Path) -> Iterator[LoadGenerator]:
     generator = LoadGenerator(
-        program, core=0, upstream_port=free_port(), path="/v1/chat/completions", model="bench", headers={}
+        program, core=CORE, upstream_port=free_port(), path="/v1/chat/completions", model="bench", headers={}
     )
     with generator:
         yield generator
@@ -109,7 +112,7 @@ def _start(script: str, tmp_path: Path) -> str:
     installed = Installed(version="1", program=Path(sys.executable))
     peer = Peer(name="script", about="", install=lambda: installed, launch=launch)
     setup = Setup(port=free_port(), upstream=1, work=tmp_path / "work")
-    with pytest.raises(Wrong) as caught, started(peer, installed, setup, core=0):
+    with pytest.raises(Wrong) as caught, started(peer, installed, setup, core=CORE):
         pytest.fail("a wrong candidate was measured")
     return str(caught.value)
 
