@@ -516,6 +516,18 @@ def test_a_finished_request_leaves_no_cycle_for_the_collector(body: bytes) -> No
     play({"a": answer, "b": answer}, story)
 
 
+def test_an_error_that_is_handed_through_does_not_bring_a_target_back() -> None:
+    async def story(world: World) -> None:
+        world.request()
+        await asyncio.sleep(1.0)
+        world.request(b"{}", target=b"/v1/embeddings")
+        await asyncio.sleep(1.0)
+        world.request()
+
+    world = play({"a": error(401, "wrong key"), "b": stream("B")}, story)
+    assert [at for at, _, _ in world.pools["a"].requests] == [0.0, 1.0]
+
+
 def test_a_body_has_a_second_to_end_after_its_end_marker() -> None:
     late = Answer([(0.0, token("P1")), (0.5, DONE), (1.0 - 1e-3, b"")])
     endless = Answer([(0.0, token("P1")), (0.5, DONE)], end="hang")

@@ -141,9 +141,9 @@ class Flight:
 
     def commit(self, attempt: int) -> None:
         winner = self._winner = self._attempts[attempt]
-        self._route.hedger.answered(winner.target.place)
+        if (status := winner.status or 200) < 300:  # else it is only handed through
+            self._route.hedger.answered(winner.target.place)
         fields = to_client(winner.headers) + self.marks(winner)
-        status = winner.status or 200
         if winner.whole:
             self._exchange.respond(status, (), winner.body(), fields)
             self._complete(winner.scanner.ending(True) if winner.scanner else None)
