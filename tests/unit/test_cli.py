@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,14 @@ def test_check_config_shows_routes_targets_and_timeouts(run: Run) -> None:
     assert run.out.startswith("hedgerow.yaml: ok, 1 route, 2 targets\n")
     for shown in ("fast", "a  (as asked) at http://127.0.0.1:9001/v1", "after 2s", "60s", "30s", "600s"):
         assert shown in run.out
+
+
+@pytest.mark.parametrize("never", ["hedge: {delay: off}", "hedge: {delay: 2s, max_hedges: 0}", "max_attempts: 1"])
+def test_check_config_shows_no_hedge_where_none_can_start(run: Run, never: str) -> None:
+    Path("hedgerow.yaml").write_text(re.sub(r"hedge: \{.*?\}", never, GOOD))
+    assert run("check-config") == 0
+    assert never.split()[0] in Path("hedgerow.yaml").read_text()
+    assert "after" not in run.out
 
 
 def test_check_config_lists_every_problem_with_its_line(run: Run) -> None:

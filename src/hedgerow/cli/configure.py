@@ -121,9 +121,9 @@ def _show(settings: Settings) -> None:
 def _cells(route: Route, settings: Settings) -> list[str]:
     from hedgerow.config.units import show_duration
 
-    delay, times = route.hedge.delay, route.timeouts
+    delay, times = route.hedge_delay, route.timeouts
     targets = "\n".join(f"{name}  {_place(name, settings)}" for name in route.targets)
-    hedges = "off" if delay is None or len(route.targets) == 1 else f"after {show_duration(delay)}"
+    hedges = "off" if delay is None else f"after {show_duration(delay)}"
     return [targets, hedges, *(show_duration(each) for each in (times.first_token, times.stall, times.total))]
 
 

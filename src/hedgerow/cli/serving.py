@@ -114,7 +114,7 @@ def _route(route: Route) -> str:
     targets = " → ".join(route.targets)
     if len(route.targets) == 1:
         return f"{targets}, no hedge: one target"
-    delay = route.hedge.delay
+    delay = route.hedge_delay
     return f"{targets}, " + ("no hedge" if delay is None else f"hedge after {show_duration(delay)}")
 
 

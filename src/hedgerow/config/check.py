@@ -75,8 +75,8 @@ def _attempts(name: str, route: Route) -> Iterator[Problem]:
 
 
 def _route_times(name: str, route: Route) -> Iterator[Problem]:
-    delay, times = route.hedge.delay, route.timeouts
-    if delay is not None and route.attempts > 1 and route.hedge.max_hedges > 0:
+    delay, times = route.hedge_delay, route.timeouts
+    if delay is not None:
         follows = "first_token" not in times.model_fields_set  # total, where that is shorter than the default
         if delay >= times.total and (follows or delay < times.first_token):
             yield _clash(name, route, ("hedge", "delay"), ("timeouts", "total"), "no hedge would ever start")
@@ -175,7 +175,7 @@ def _unsafe_target(name: str, target: Target) -> Iterator[Problem]:
 
 def _idle_hedge(name: str, route: Route) -> Iterator[Problem]:
     here = ("routes", name)
-    if route.hedge.delay == 0 and route.attempts > 1 and route.hedge.max_hedges > 0:
+    if route.hedge_delay == 0:
         yield Problem((*here, "hedge", "delay"), "is 0s: every request is sent at once to several targets and paid for")
     if not route.hedge.model_fields_set or route.hedge.delay is None:
         return

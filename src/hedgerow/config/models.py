@@ -171,6 +171,11 @@ with a second one to the same provider."""
         """Most attempts for one request."""
         return len(self.targets) if self.max_attempts is None else self.max_attempts
 
+    @property
+    def hedge_delay(self) -> float | None:
+        """When a hedge may start, in seconds; None when none can, whatever `hedge.delay` says."""
+        return self.hedge.delay if self.attempts > 1 and self.hedge.max_hedges > 0 else None
+
 
 class ServerTls(Model):
     """HTTPS towards clients. Left out, the server speaks plain HTTP."""
