@@ -139,7 +139,7 @@ class TestStreaming:
         lingering = Answer([(0.0, ROLE), (0.5, token("P1")), (0.1, DONE)], end="hang")
         world, client = one({"a": lingering, "b": stream("B")})
         assert (client.outcome, client.ended_at) == ("whole", 0.6)
-        assert world.pools["a"].cancelled_at == [1.6]
+        assert world.pools["a"].cancelled_at == [2.6]
 
     @pytest.mark.parametrize("cut", range(1, len(DONE)))
     @pytest.mark.parametrize("tokens", [1, 13])
@@ -514,6 +514,31 @@ def test_a_finished_request_leaves_no_cycle_for_the_collector(body: bytes) -> No
             gc.enable()
 
     play({"a": answer, "b": answer}, story)
+
+
+@pytest.mark.parametrize("end", ["reset", "hang"])
+def test_an_error_whose_body_is_cut_short_counts_by_its_status(end: str) -> None:
+    wait = [(b"retry-after", b"7")]
+    said = [(0.0, b"x" * 600)] * (2 if end == "hang" else 1)
+    limits = Limits(held_bytes=1000)
+    limited = Answer(said, status=429, headers=JSON + wait, end=end)
+    world, client = one({"a": limited}, limits=limits)
+    assert (client.status, client.answer_headers[b"retry-after"]) == (429, b"7")
+    assert msgspec.json.decode(client.text)["error"]["code"] == "rate_limited"
+    assert [event.until for event in world.of(TargetTakenOut)] == [7.0]
+    fatal = Answer(said, status=400, headers=JSON, end=end)
+    world, client = one({"a": fatal, "b": stream("B")}, limits=limits)
+    assert client.status == 400
+    assert world.pools["b"].requests == []
+
+
+def test_a_redirect_is_not_passed_on() -> None:
+    away = Answer([(0.0, b"")], status=307, headers=[(b"location", b"http://elsewhere/")])
+    _, client = one({"a": away})
+    assert client.status == 502
+    assert b"location" not in client.answer_headers
+    _, client = one({"a": away, "b": stream("B")})
+    assert client.answer_headers[b"x-hedgerow-target"] == b"b"
 
 
 def test_an_error_that_is_handed_through_does_not_bring_a_target_back() -> None:

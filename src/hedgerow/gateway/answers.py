@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,13 +33,16 @@ def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer
     if flight.attempts > 1:
         # Our attempts are used up: without this the official SDKs would start all of them again, twice.
         marks += b"x-should-retry: false\r\n"
-    if failure.body is not None and failure.status is not None:
+    # A redirect is no answer: it would lead clients, with their keys, past us.
+    if failure.body is not None and failure.status is not None and not 300 <= failure.status < 400:
         headers = failure.headers
         if headers is None:
             headers = attempt.headers if failure.kind is FailureClass.EMPTY else JSON
         if flight.attempts > 1:
             headers = [field for field in headers if field[0] != b"x-should-retry"]
         return Answer(failure.status, to_client(headers) + marks, failure.body)
+    if failure.retry_after is not None:
+        marks += b"retry-after: %d\r\n" % ceil(failure.retry_after)
     status = client_status(failure)
     body = flight.protocol.error_body(status, _explain(flight, attempt, failure), kind=_type(status), code=failure.kind)
     return Answer(status, _JSON + marks, body)

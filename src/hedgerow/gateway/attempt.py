@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hedgerow.errors import ConnectFailed, PoolExhausted, UpstreamError
 from hedgerow.events import AttemptEnded, Failure, FailureClass, Headers, Outcome, Role, Usage
 from hedgerow.http.upstream import Call
@@ -123,8 +125,7 @@ class Attempt:
             self._body_over(clean=False)
             return
         connect = isinstance(error, ConnectFailed | PoolExhausted)
-        kind = FailureClass.CONNECT if connect else FailureClass.PROTOCOL
-        self._flight.lost(self, Failure(kind, str(error)))
+        self._flight.lost(self, Failure(FailureClass.CONNECT, str(error)) if connect else self._cut_short(str(error)))
 
     def deliver_to(self, write: Callable[[bytes], None]) -> None:
         """From commit on: hand over what is held, then every piece as it comes."""
@@ -237,4 +238,11 @@ class Attempt:
     def _give_up(self, why: str) -> None:
         if self.call is not None:
             self.call.cancel()
-        self._flight.lost(self, Failure(FailureClass.PROTOCOL, why))
+        self._flight.lost(self, self._cut_short(why))
+
+    def _cut_short(self, why: str) -> Failure:
+        """What an answer means whose body will not come whole: of an error the status says most."""
+        if self.scanner is not None or self.status is None:
+            return Failure(FailureClass.PROTOCOL, why)
+        failure = self._flight.protocol.classify(self.status, self.headers, b"")
+        return msgspec.structs.replace(failure, body=None, message=f"{failure.message}, and {why}")
