@@ -55,6 +55,7 @@ class ScriptedPool:
         self.loop = loop
         self.scripts = list(scripts)
         self.requests: list[tuple[float, bytes, bytes]] = []
+        self.resend: list[bool] = []
         self.cancelled_at: list[float] = []
         self.paused = 0
 
@@ -62,6 +63,7 @@ class ScriptedPool:
         self, sink: Sink, head: bytes, body: bytes, *, method: bytes = b"POST", resend: bool = True
     ) -> ScriptedCall:
         self.requests.append((self.loop.time(), head, body))
+        self.resend.append(resend)
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
         return ScriptedCall(self, sink, script)
 

@@ -541,6 +541,24 @@ def test_a_redirect_is_not_passed_on() -> None:
     assert client.answer_headers[b"x-hedgerow-target"] == b"b"
 
 
+@pytest.mark.parametrize(
+    ("method", "target", "body", "twice"),
+    [
+        (b"GET", b"/v1/files", b"", True),
+        (b"HEAD", b"/v1/files", b"", True),
+        (b"DELETE", b"/v1/files/1", b"", False),
+        (b"POST", b"/v1/embeddings", b"{}", False),
+        (b"POST", b"/v1/chat/completions", PLAIN, True),
+        (b"POST", b"/v1/chat/completions", b'{"model":"fast","messages":[],"store":true}', False),
+    ],
+)
+def test_only_what_changes_nothing_is_sent_again_when_a_connection_was_stale(
+    method: bytes, target: bytes, body: bytes, twice: bool
+) -> None:
+    world, _ = one({"a": Answer([(0.0, WHOLE)])}, method=method, target=target, body=body)
+    assert world.pools["a"].resend == [twice]
+
+
 def test_an_error_that_is_handed_through_does_not_bring_a_target_back() -> None:
     async def story(world: World) -> None:
         world.request()

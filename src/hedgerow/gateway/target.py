@@ -8,6 +8,8 @@ from hedgerow.http.client import Pool
 from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
 
+_SAFE = (b"GET", b"HEAD", b"OPTIONS")
+
 
 class Target:
     """One configured target.
@@ -69,7 +71,8 @@ class Target:
     ) -> Call:
         """Start a request. `target` is the client's, `/v1/...` with its query; `forward` its fields, CRLF-ended.
 
-        `resend` allows a second try on a fresh connection when a kept-alive one turns out to be closed.
+        `resend` allows a second try on a fresh connection when a kept-alive one turns out to be closed; methods that
+        change nothing may always have one.
         """
         start = self._heads.get(target) or self._start_line(target)
         if self._passthrough:
@@ -80,7 +83,7 @@ class Target:
             head = b"%b %b%bcontent-length: %d\r\n\r\n" % (method, start, forward, len(body))
         else:
             head = b"%b %b%b\r\n" % (method, start, forward)
-        return self._pool.send(sink, head, body, method=method, resend=resend)
+        return self._pool.send(sink, head, body, method=method, resend=resend or method in _SAFE)
 
     def _start_line(self, target: bytes) -> bytes:
         """Everything of the head that depends on the request's target alone; kept for those without a query."""
