@@ -1,6 +1,6 @@
 """Ask many questions at once through hedgerow with the async OpenAI SDK, and see how long first answers took.
 
-Start a gateway first: `hedgerow serve`, or `hedgerow demo --stay` without any key. `fast` is the name of a route.
+Start a gateway first: `hedgerow serve`, with a route named `fast` (see the README).
 """
 
 import asyncio
@@ -22,7 +22,7 @@ async def seconds_to_first_token(client: AsyncOpenAI, question: str) -> float:
 
 
 async def main() -> None:
-    async with AsyncOpenAI(base_url="http://127.0.0.1:8080/v1") as client:
+    async with AsyncOpenAI(base_url="http://127.0.0.1:8080/v1", api_key="any") as client:
         questions = [f"What is {number} times {number}?" for number in range(1, 21)]
         times = sorted(await asyncio.gather(*(seconds_to_first_token(client, question) for question in questions)))
     print(f"first token: median {times[len(times) // 2] * 1000:.0f} ms, slowest {times[-1] * 1000:.0f} ms")

@@ -1,12 +1,12 @@
 """Stream a chat completion through hedgerow with the official OpenAI SDK.
 
-Start a gateway first: `hedgerow serve` (with keys or a hedgerow.yaml), or `hedgerow demo --stay` without any key. The
-one line that differs from calling OpenAI directly is `base_url`; `fast` is the name of a route.
+Start a gateway first: `hedgerow serve`, with a route named `fast` (see the README). The one line that differs from
+calling OpenAI directly is `base_url`; the gateway has the keys, so the client's may be anything.
 """
 
 from openai import OpenAI
 
-client = OpenAI(base_url="http://127.0.0.1:8080/v1")
+client = OpenAI(base_url="http://127.0.0.1:8080/v1", api_key="any")
 
 stream = client.chat.completions.create(
     model="fast",

@@ -197,6 +197,28 @@ def test_the_drain_timeout_cuts_what_will_not_end(labs: tuple[LabProcess, LabPro
         assert lab.stats()["cancelled_mid_stream"] == 1
 
 
+def test_a_second_signal_stops_at_once(labs: tuple[LabProcess, LabProcess]) -> None:
+    lab = labs[0]
+    with GatewayProcess(config(lab.base_url)) as gateway:
+
+        async def story() -> Reply:
+            client = await Client.connect(gateway.address)
+            fields = {"x-lab-script": script(ttft_ms=1, gap_ms=1, fault="stall", at=3)}
+            client.send("POST", "/v1/chat/completions", chat(stream=True), fields)
+            cut = await client.head()
+            gateway.terminate()
+            await asyncio.to_thread(until, lambda: "1 request under way, for 30 s at most" in gateway.log)
+            gateway.terminate()
+            await client.body(cut)
+            client.leave()
+            return cut
+
+        assert not asyncio.run(story()).whole
+        assert gateway.wait() == 1
+        assert "stopped at once: 1 requests under way were cut off" in gateway.log
+        until(lambda: lab.stats()["open"] == 0)
+
+
 async def refused(gateway: GatewayProcess) -> None:
     """Connect until that is refused."""
     with contextlib.suppress(*BROKEN):

@@ -225,6 +225,7 @@ class TestFailuresBeforeCommit:
         scripts = {"a": error(429, "slow", [(b"retry-after", b"9")]), "b": error(429, "slow", [(b"retry-after", b"3")])}
         world, client = one(scripts)
         assert (client.status, client.answer_headers[b"retry-after"]) == (429, b"3")
+        assert b"x-should-retry" not in client.answer_headers  # to wait and ask again is right here
         assert [(e.target, e.until - e.at) for e in world.of(TargetTakenOut)] == [("a", 9.0), ("b", 3.0)]
 
     def test_when_nobody_answers_the_error_is_ours_in_openai_shape(self) -> None:
@@ -362,6 +363,17 @@ class TestClientLeaves:
         play({"a": slow, "b": stream("B")}, story, policy=Policy(stall=1.0))
         assert clients[0].outcome == outcome
         assert clients[0].ended_at == pytest.approx(ended_at)
+
+
+def test_the_log_tells_of_hedges_and_failures_by_request_id(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG", logger="hedgerow.gateway"):
+        one({"a": STALLED, "b": error(500, "boom"), "c": stream("C")}, policy=Policy(delay=2.0, max_attempts=3))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "request test-1: hedge at target b after 2.000 s"),
+        ("INFO", "request test-1: target b failed: server_error, HTTP 500 (x)"),
+        ("INFO", "request test-1: failover at target c after 2.100 s"),
+        ("DEBUG", "request test-1: won on route fast, status 200, 2.800 s"),
+    ]
 
 
 class TestNotHedged:

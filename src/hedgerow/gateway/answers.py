@@ -30,15 +30,19 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer:
     """The answer when every attempt failed: the upstream's own status and body where one answered."""
     marks = flight.marks(attempt)
-    if flight.attempts > 1:
-        # Our attempts are used up: without this the official SDKs would start all of them again, twice.
+    # Our attempts are used up: without this the official SDKs would start all of them again, twice. A rate limit that
+    # says when it ends is another matter: to wait that long and to ask again is what the client should do.
+    used_up = flight.attempts > 1 and not (
+        failure.kind is FailureClass.RATE_LIMITED and failure.retry_after is not None
+    )
+    if used_up:
         marks += b"x-should-retry: false\r\n"
     # A redirect is no answer: it would lead clients, with their keys, past us.
     if failure.body is not None and failure.status is not None and not 300 <= failure.status < 400:
         headers = failure.headers
         if headers is None:
             headers = attempt.headers if failure.kind is FailureClass.EMPTY else JSON
-        if flight.attempts > 1:
+        if used_up:
             headers = [field for field in headers if field[0] != b"x-should-retry"]
         return Answer(failure.status, to_client(headers) + marks, failure.body)
     if failure.retry_after is not None:

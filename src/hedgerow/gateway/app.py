@@ -47,20 +47,36 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
         ssl=None if (tls := settings.certificate) is None else server_ssl_context(tls.cert, tls.key),
         error_body=_error_body,
     )
-    stop = asyncio.Event()
+    stop, at_once = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, lambda: (at_once if stop.is_set() else stop).set())
     await server.start(settings.host or "", settings.port, reuse_port=settings.reuse_port)
     _calm_collector()
     on_ready(_url(settings, server.port))
     await stop.wait()
     gateway.draining = True
-    log.info("draining %d requests", gateway.in_flight)
-    whole = await server.drain(settings.drain)
+    count = gateway.in_flight
+    what = f"{count} request{'' if count == 1 else 's'}"
+    log.info("draining: %s under way, for %g s at most; signal again to stop at once", what, settings.drain)
+    whole = await _drain(server, settings.drain, at_once)
     await asyncio.gather(*(target.close() for target in targets))
-    if not whole:
-        log.warning("the drain timeout cut off requests under way (server.timeouts.drain)")
     return 0 if whole else 1
+
+
+async def _drain(server: Server, limit: float, at_once: asyncio.Event) -> bool:
+    """Let requests under way end; False when some were cut off, by the timeout or by a second signal."""
+    drain, hurry = asyncio.ensure_future(server.drain(limit)), asyncio.ensure_future(at_once.wait())
+    await asyncio.wait((drain, hurry), return_when=asyncio.FIRST_COMPLETED)
+    if drain.done():
+        hurry.cancel()
+        if not drain.result():
+            log.warning("the drain timeout cut off requests under way (server.timeouts.drain)")
+        return drain.result()
+    log.warning("stopped at once: %d requests under way were cut off", server.in_flight)
+    drain.cancel()
+    await asyncio.gather(drain, return_exceptions=True)
+    await server.close()
+    return False
 
 
 def _calm_collector() -> None:

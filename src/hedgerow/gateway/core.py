@@ -6,6 +6,7 @@ It knows neither sockets nor ASGI: whoever can make an `Exchange` can be in fron
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 
@@ -56,6 +57,8 @@ class Gateway:
         self.alarm = Alarm(loop)
         self.limits = limits
         self.draining = False
+        self.debug = logging.getLogger("hedgerow.gateway").isEnabledFor(logging.DEBUG)
+        """Whether each request's end is logged; asked once, since it is on every request's path."""
         self._routes = dict(routes)
         self._default = self._routes[default_route]
         self._match = match

@@ -111,8 +111,11 @@ class Flight:
     def launch(self, attempt: int, candidate: int, role: Role) -> None:
         target = self._route.targets[self._order[candidate]]
         now = self.time() if attempt else self._started_at
-        if role is _HEDGE:
-            self._hedged = True
+        if attempt:
+            self._hedged = self._hedged or role is _HEDGE
+            log.info(
+                "request %s: %s at target %s after %.3f s", self.request_id, role, target.name, now - self._started_at
+            )
         limits = self._gateway.limits
         held_limit = limits.held_bytes if self.facts.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
@@ -156,6 +159,7 @@ class Flight:
 
     def skip(self, reason: Reason, detail: str) -> None:
         detail = detail or self.facts.forbids_hedge or ""
+        log.debug("request %s: no hedge: %s %s", self.request_id, reason, detail)
         self._route.hedger.emit(HedgeSkipped(self.request_id, self._route.name, reason, self.time(), detail))
 
     def fail(self, attempt: int, failure: Failure) -> None:
@@ -271,6 +275,9 @@ class Flight:
 
     def _speak(self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None) -> None:
         attempt.ended = True
+        if failure is not None and outcome is Outcome.FAILED:
+            why = failure.kind, failure.message
+            log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
         if AttemptEnded in self._route.hedger.heard:
             self._route.hedger.emit(attempt.ended_event(self.request_id, outcome, failure, usage))
 
@@ -281,6 +288,10 @@ class Flight:
         self._attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._gateway.flights.discard(self)
+        if self._gateway.debug:
+            took = self.time() - self._started_at
+            route = self._route.name
+            log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
         if RequestFinished in self._route.hedger.heard:
             finished = RequestFinished(
                 self.request_id,
