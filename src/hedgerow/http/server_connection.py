@@ -234,11 +234,6 @@ class Connection(asyncio.Protocol):
                 self._settle()
                 break
         self._pumping = False
-        if self._held_size or self._reading_paused:
-            self._throttle()
-
-    def _throttle(self) -> None:
-        """Read no further while too much is held."""
         full = self._held_size > self.shared.limits.pipeline_bytes
         if full != self._reading_paused:
             self._reading_paused = full
