@@ -86,7 +86,7 @@ def _side_effects(request: _Request) -> str | None:
         # Old clients leave the type of a function out.
         kind = tool.type if tool.type is not None or tool.function is msgspec.UNSET else "function"
         if kind not in _CLIENT_TOOLS:
-            return f"hosted tool {kind[:40]}" if kind is not None else "a tool of unknown type"
+            return f"hosted tool {kind[:40]!a}" if kind is not None else "a tool of unknown type"
     if request.web_search_options is not None:
         return "web_search_options"
     if request.plugins:
