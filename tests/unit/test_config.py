@@ -249,11 +249,37 @@ def test_what_is_hardly_meant_is_warned_of_in_the_order_of_the_file() -> None:
 
 
 def test_settings_made_in_code_are_checked_too() -> None:
-    target = Target(base_url="https://a.example")
+    target = Target(base_url="https://a.example/v1")
     with pytest.raises(ValidationError, match=r"routes\.r\.targets\[0\]: there is no target 'b'; the targets are: a"):
         Settings(targets={"a": target}, routes={"r": Route(targets=("b",))})
     made = Settings(targets={"a": target, "b": target}, routes={"r": Route(targets=("a",))})
     assert made.warnings == ["targets.b: is not used by any route"]
+
+
+def test_a_base_url_without_a_path_is_warned_about_unless_the_host_needs_none() -> None:
+    urls = {
+        "http://127.0.0.1:9001": "http://127.0.0.1:9001/v1",
+        "https://openrouter.ai/": "https://openrouter.ai/api/v1",
+        "https://api.perplexity.ai": None,
+        "https://api.deepseek.com": None,
+    }
+    for url, likely in urls.items():
+        made = Settings(targets={"a": Target(base_url=url)}, routes={"r": Route(targets=("a",))})
+        warned = f"targets.a.base_url: has no path: most providers need one; did you mean {likely}?"
+        assert made.warnings == ([] if likely is None else [warned])
+
+
+@pytest.mark.parametrize(("delay", "warned"), [("300", True), ("100", True), ("99", False), ("300s", False)])
+def test_a_delay_of_a_hundred_or_more_without_a_unit_is_warned_about(delay: str, warned: bool) -> None:
+    text = (
+        "targets: {a: {base_url: 'https://a.example/v1'}}\n"
+        f"routes: {{r: {{targets: [a, a], hedge: {{delay: {delay}}}, timeouts: {{first_token: 10m}}}}}}\n"
+    )
+    hint = (
+        f"hedgerow.yaml:2: routes.r.hedge.delay: is {delay} seconds; a bare number means seconds, "
+        f"did you mean {delay}ms?"
+    )
+    assert loads(text, {}).warnings == ([hint] if warned else [])
 
 
 BAD_DURATIONS: list[object] = ["", "s", "2 s", "-1s", "1s1m", "2sec", "1e3", True, None, -1, float("inf"), "٣s", []]

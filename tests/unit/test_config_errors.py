@@ -102,6 +102,13 @@ SECTIONS = [
         ["2: targets.a: got text; expected a mapping"],
     ),
     (
+        "a LiteLLM config",
+        "# of ours\nmodel_list: [{model_name: x, litellm_params: {api_key: '${UNSET}'}}]\n",
+        [
+            "2: this is a LiteLLM config; make a hedgerow.yaml of it: hedgerow import hedgerow.yaml -o hedgerow.yaml",
+        ],
+    ),
+    (
         "an unknown section",
         f"{GOOD_TARGET}{GOOD_ROUTE}sever: {{}}\n",
         ["3: sever: unknown key; did you mean 'server'?"],
@@ -305,6 +312,41 @@ ROUTES = [
         "not a duration",
         route("hedge: {delay: soon}"),
         ["6: routes.r.hedge.delay: got 'soon'; expected a duration such as 2s, 300ms or off"],
+    ),
+    (
+        "a delay in place of the hedge",
+        route("hedge: 300ms"),
+        ["6: routes.r.hedge: got text; expected a mapping; did you mean {delay: 300ms}?"],
+    ),
+    (
+        "off in place of the hedge",
+        route("hedge: off"),
+        ["6: routes.r.hedge: got text; expected a mapping; did you mean {delay: off}?"],
+    ),
+    (
+        "what may be a secret in place of the hedge",
+        route("hedge: sk-oops"),
+        ["6: routes.r.hedge: got text; expected a mapping"],
+    ),
+    (
+        "a delay in bare milliseconds that is too long for a timeout",
+        route("hedge: {delay: 300}"),
+        [
+            (
+                "6: routes.r.hedge.delay: 300s is too long for routes.r.timeouts.first_token (60s, the default): "
+                "no stream would ever be hedged; a bare number means seconds, did you mean 300ms?"
+            )
+        ],
+    ),
+    (
+        "a delay in bare milliseconds that is too long for a delay",
+        route("hedge: {delay: 4000}"),
+        [
+            (
+                "6: routes.r.hedge.delay: got 4000; expected a duration between 0s and 1h or off; "
+                "a bare number means seconds, did you mean 4000ms?"
+            )
+        ],
     ),
     (
         "a negative duration",
@@ -616,7 +658,9 @@ BEYOND_A_SCHEMA = {
         "a first_token below the delay",
         "timeouts beyond the total",
         "a timeout of nought",
+        "a delay in bare milliseconds that is too long for a timeout",
     ),
+    *("a budget of 0%", "a budget of 0.05%", "a budget of 100.1%"),
     *("a port too high", "IPv6 without brackets", "a port from the environment", "a key that is not there"),
     *("an unknown default route", "passthrough with keys of our own", "a circle", "no host", "a URL with an umlaut"),
     *("a bad proxy with a password",),

@@ -172,10 +172,57 @@ def test_local_servers_keep_their_addresses() -> None:
             "environment"
         ),
         (
-            "routes: vllm, studio, own: the one deployment is listed twice, so a slow call is hedged to the same "
-            "provider; hedge.delay: off turns that off"
+            "routes: vllm, studio: the one deployment is a server of your own and listed once: a second call to it "
+            "would wait in the same queue"
+        ),
+        (
+            "routes: own: the one deployment is listed twice, so a slow call is hedged to the same provider; "
+            "hedge.delay: off turns that off"
         ),
     ]
+    assert {name: len(route.targets) for name, route in settings.routes.items()} == {
+        "vllm": 1,
+        "llama": 2,
+        "studio": 1,
+        "own": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "own"),
+    [
+        ("hosted_vllm/m", "https://gpu.example.com/v1", True),
+        ("openai/m", "http://localhost:8000/v1", True),
+        ("openai/m", "http://[::1]:8000/v1", True),
+        ("openai/m", "http://192.168.1.7:8000/v1", True),
+        ("openai/m", "http://vllm:8000/v1", True),
+        ("openai/m", "http://vllm.prod.internal/v1", True),
+        ("openai/m", "https://8.8.8.8/v1", False),
+        ("openai/m", "https://llm.example.com/v1", False),
+        ("openai/m", "os.environ/SOME_BASE", False),
+        ("azure/m", "https://x.openai.azure.com", False),
+    ],
+)
+def test_a_lone_server_of_ones_own_is_listed_once(model: str, base: str, own: bool) -> None:
+    settings, notes = imported(
+        f"model_list: [{{model_name: a, litellm_params: {{model: {model}, api_base: '{base}'}}}}]"
+    )
+    assert len(settings.routes["a"].targets) == (1 if own else 2)
+    assert any("a server of your own" in note for note in notes) == own
+
+
+def test_every_route_that_hedges_says_when_and_one_that_cannot_says_nothing() -> None:
+    text, _ = convert(LOCAL)
+    routes = yaml.safe_load(text)["routes"]
+    assert {name: route.get("hedge") for name, route in routes.items()} == {
+        "vllm": None,
+        "llama": {"delay": "2s"},
+        "studio": None,
+        "own": {"delay": "2s"},
+    }
+    assert "\n# hedge.delay: how long a target may stay silent" in text
+    alone, _ = convert("model_list: [{model_name: a, litellm_params: {model: ollama/llama3, timeout: 1}}]")
+    assert "hedge" not in alone.partition("\n")[2]
 
 
 WILD = """\

@@ -9,10 +9,14 @@ from urllib.parse import urlsplit
 from hedgerow.config.models import Route, ServerSettings, Target
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import Problem, did_you_mean, show_path
+from hedgerow.config.providers import PROVIDERS
 from hedgerow.config.units import show_duration
 
 if TYPE_CHECKING:
     from hedgerow.config.settings import Settings
+
+_NO_PATH = frozenset({"api.deepseek.com", "api.perplexity.ai"})
+"""Hosts that serve `/chat/completions` at their root."""
 
 
 def contradictions(
@@ -143,6 +147,7 @@ def warnings(settings: Settings) -> list[Problem]:
         if name not in used:
             found.append(Problem(("targets", name), "is not used by any route"))
         found += _unsafe_target(name, target)
+        found += _bare_host(name, target)
     for name, route in settings.routes.items():
         found += _idle_hedge(name, route)
         found += _shared_client_key(name, route, settings.targets)
@@ -171,6 +176,16 @@ def _unsafe_target(name: str, target: Target) -> Iterator[Problem]:
             yield Problem((*here, "tls"), "has no effect on an http:// base_url")
         if not is_loopback(parts.hostname or "") and (target.secret or target.passthrough):
             yield Problem((*here, "base_url"), "is plain http: the key and the prompts cross the network unencrypted")
+
+
+def _bare_host(name: str, target: Target) -> Iterator[Problem]:
+    """A base URL without a path: rarely right, and what comes back is a 404 that does not say why."""
+    parts = urlsplit(target.base_url)
+    if parts.path or parts.hostname in _NO_PATH:
+        return
+    known = [each.base_url for each in PROVIDERS if urlsplit(each.base_url).netloc == parts.netloc]
+    likely = known[0] if known else f"{target.base_url}/v1"
+    yield Problem(("targets", name, "base_url"), f"has no path: most providers need one; did you mean {likely}?")
 
 
 def _idle_hedge(name: str, route: Route) -> Iterator[Problem]:

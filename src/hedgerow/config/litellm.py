@@ -9,13 +9,14 @@ from typing import Any
 import yaml
 from yaml.error import MarkedYAMLError, YAMLError
 
-from hedgerow.config.litellm_target import LITERAL, LeftOut, Notes, target, value
-from hedgerow.config.models import FIRST_TOKEN, TOTAL
+from hedgerow.config.litellm_target import LITERAL, LeftOut, Notes, is_own_server, target, value
+from hedgerow.config.models import FIRST_TOKEN, TOTAL, Hedge
 from hedgerow.config.problem import show_path
 from hedgerow.config.units import parse_duration, show_duration
 from hedgerow.errors import ConfigError
 
 _LONGEST = 86_400.0
+_DELAY = Hedge().delay or 0.0
 _USED = {
     "litellm_settings": {"fallbacks", "default_fallbacks", "request_timeout", "stream_timeout"},
     "router_settings": {"fallbacks", "default_fallbacks", "timeout", "stream_timeout", "model_group_alias"},
@@ -49,7 +50,7 @@ def convert(text: str) -> tuple[str, list[str]]:
     result = importer.convert()
     if not result["routes"]:
         raise ConfigError(["nothing in model_list can be carried over", *importer.notes])
-    return _HEADER + yaml.dump(result, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True), importer.notes
+    return "\n".join([_HEADER, *(_written(key, part) for key, part in result.items())]), importer.notes
 
 
 class _Dumper(yaml.SafeDumper):
@@ -68,6 +69,17 @@ _HEADER = """\
 # Imported from a LiteLLM config. Every key: docs/configuration.md
 """
 
+_HEDGES = """\
+# hedge.delay: how long a target may stay silent before the next one is asked as well; both are paid for, the first to
+# answer is taken. LiteLLM does not do that. `delay: off` turns it off: then the next one is asked only after a failure.
+"""
+
+
+def _written(key: str, part: object) -> str:
+    """One section of the file."""
+    text = yaml.dump({key: part}, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True)
+    return (_HEDGES if key == "routes" and "hedge:" in text else "") + text
+
 
 class _Importer:
     """Holds the source, the targets and groups found so far, and the notes."""
@@ -77,6 +89,7 @@ class _Importer:
         self._source = source
         self._targets: dict[str, dict[str, Any]] = {}
         self._groups: dict[str, list[str]] = {}
+        self._own: set[str] = set()
         self._times: dict[str, dict[str, float]] = {}
 
     def convert(self) -> dict[str, Any]:
@@ -89,21 +102,33 @@ class _Importer:
                 self.notes.append(f"{show_path(path[:-1])}: {name!r} is left out: {why}")
                 continue
             self.notes += notes
-            self._groups.setdefault(name, []).append(self._add(params, found))
+            added = self._add(params, found)
+            self._groups.setdefault(name, []).append(added)
+            if is_own_server(params, found):
+                self._own.add(added)
             self._time(name, path, params)
         routes = {name: self._route(name, own) for name, own in self._groups.items()}
         routes |= self._aliases(routes)
         result: dict[str, Any] = {"targets": self._targets, "routes": routes}
         server = self._server(routes)
         self._rest()
-        lone = [name for name, own in self._groups.items() if len(own) == 1]
-        if lone:
-            self.notes.append(
-                f"routes: {', '.join(lone)}: the one deployment is listed twice, so a slow call is hedged to the same "
-                "provider; hedge.delay: off turns that off"
-            )
+        self._lone()
         self.notes = list(dict.fromkeys(self.notes))
         return result | ({"server": server} if server else {})
+
+    def _lone(self) -> None:
+        """Notes on the groups of one deployment."""
+        lone = [name for name, own in self._groups.items() if len(own) == 1]
+        if own := [name for name in lone if self._groups[name][0] in self._own]:
+            self.notes.append(
+                f"routes: {', '.join(own)}: the one deployment is a server of your own and listed once: a second call "
+                "to it would wait in the same queue"
+            )
+        if twice := [name for name in lone if name not in own]:
+            self.notes.append(
+                f"routes: {', '.join(twice)}: the one deployment is listed twice, so a slow call is hedged to the same "
+                "provider; hedge.delay: off turns that off"
+            )
 
     def _entries(self) -> Iterator[tuple[str, tuple[str | int, ...], dict[str, Any]]]:
         """Name, path and parameters of each entry; those of lower `order` first, as LiteLLM tries them."""
@@ -180,8 +205,9 @@ class _Importer:
         return None, paths[0]
 
     def _route(self, name: str, own: list[str]) -> dict[str, Any]:
-        # A lone deployment is listed twice, so that a slow call is hedged to it before a fallback is asked.
-        targets = own if len(own) > 1 else own * 2
+        # A lone deployment is listed twice, so that a slow call is hedged to it before a fallback is asked; but a
+        # server of the user's own would only get a longer queue.
+        targets = own if len(own) > 1 or own[0] in self._own else own * 2
         targets = targets + [each for each in self._fallbacks(name) if each not in targets]
         route: dict[str, Any] = {"targets": targets}
         times = dict(self._times[name])
@@ -190,7 +216,7 @@ class _Importer:
         for ours, raw, where in (("total", whole, path), ("first_token", first, first_path)):
             if ours not in times and (seconds := self._seconds(raw, where)) is not None:
                 times[ours] = seconds
-        return route | _patience(times)
+        return route | _patience(times, hedged=len(targets) > 1)
 
     def _fallbacks(self, name: str) -> Iterator[str]:
         """The targets of the groups that `name` falls back to, in order."""
@@ -259,15 +285,14 @@ def _listed(found: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _patience(found: Mapping[str, float]) -> dict[str, Any]:
-    """The route's `timeouts`, and its `hedge` where the default delay would come too late."""
-    if not found:
-        return {}
+def _patience(found: Mapping[str, float], *, hedged: bool) -> dict[str, Any]:
+    """The route's `hedge`, sooner than by default where that would come too late, and its `timeouts`."""
     # LiteLLM gives whole calls 6000 s unless told otherwise, so a long first_token stretches an unset total.
     total = found.get("total", max(TOTAL, found.get("first_token", 0.0)))
     first_token = min(found.get("first_token", FIRST_TOKEN), total)
-    timeouts = {"total": show_duration(total)}
+    timeouts = {"total": show_duration(total)} if found else {}
     if "first_token" in found:
         timeouts["first_token"] = show_duration(first_token)
-    hedge = {"hedge": {"delay": show_duration(first_token / 2)}} if first_token <= 2.0 else {}
-    return {**hedge, "timeouts": timeouts}
+    delay = _DELAY if first_token > _DELAY else first_token / 2
+    hedge = {"hedge": {"delay": show_duration(delay)}} if hedged else {}
+    return hedge | ({"timeouts": timeouts} if timeouts else {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from hedgerow.config.models import Target
+from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import show_path
 from hedgerow.config.providers import PROVIDERS
 
@@ -38,6 +40,7 @@ _LOCAL = {
 _NEEDS_BASE = frozenset(
     {"azure", "custom_openai", "hosted_vllm", "litellm_proxy", "llamafile", "openai_like", "xinference"}
 )
+_SELF_HOSTED = frozenset({*_LOCAL, "hosted_vllm", "llamafile", "xinference"})
 _READ = frozenset(
     {"model", "api_key", "api_base", "base_url", "custom_llm_provider", "extra_headers", "organization", "order"}
     | {"timeout", "stream_timeout", "ssl_verify", "max_parallel_requests", "litellm_credential_name"}
@@ -82,6 +85,23 @@ def target(params: Mapping[str, Any], path: tuple[str | int, ...], notes: Notes)
         )
     _check(result)
     return result
+
+
+def is_own_server(params: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether the target `found` for these `litellm_params` is one server of the user's own, not a provider's fleet.
+
+    Told by the provider's name, or by an address that only this machine or its network knows.
+    """
+    if _provider(params)[0] in _SELF_HOSTED:
+        return True
+    base = str(found["base_url"])
+    if "${" in base:
+        return False
+    host = urlsplit(base).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return is_loopback(host) or "." not in host or host.endswith((".local", ".internal"))
 
 
 def _provider(params: Mapping[str, Any]) -> tuple[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,10 +17,14 @@ from hedgerow.config.models import Model, Route, ServerSettings, Target
 from hedgerow.config.problem import KeyPath, Problem, did_you_mean, show_path
 from hedgerow.config.settings import Settings
 from hedgerow.config.tree import SyntaxProblem, Tree, parse
+from hedgerow.config.units import parse_duration
 from hedgerow.errors import ConfigError
 
 _M = TypeVar("_M", bound=Model)
 _SECTIONS = {"targets": "target", "routes": "route"}
+_LITELLM = "this is a LiteLLM config; make a hedgerow.yaml of it: hedgerow import {file} -o hedgerow.yaml"
+_HARDLY_SECONDS = 100.0
+"""A bare number from here on, as a delay, was probably meant as milliseconds."""
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -42,12 +48,31 @@ def loads(
         tree = parse(text, environ)
     except SyntaxProblem as error:
         raise ConfigError([f"{source}:{error.line}: {error.text}"]) from None
+    if "model_list" in tree.data and "targets" not in tree.data:
+        line = tree.place(("model_list",))[0]
+        raise ConfigError([f"{source}:{line}: {_LITELLM.format(file=shlex.quote(source))}"])
     reader = _Reader(tree, folder or Path())
     settings = reader.settings()
     if reader.problems or settings is None:
         raise ConfigError(_lines(tree, reader.problems, source))
-    settings._warnings[:] = _lines(tree, check.warnings(settings), source)
+    settings._warnings[:] = _lines(tree, [*check.warnings(settings), *_bare_delays(tree)], source)
     return settings
+
+
+def _bare_delays(tree: Tree) -> list[Problem]:
+    """Warnings about delays that are valid, and hardly meant."""
+    paths = [("routes", name, "hedge", "delay") for name in tree.data["routes"]]
+    return [
+        Problem(path, f"is {tree.raw[path]} seconds{hint}") for path in paths if (hint := _milliseconds(tree, path))
+    ]
+
+
+def _milliseconds(tree: Tree, path: KeyPath) -> str:
+    """A hint for a `hedge.delay` that is a large bare number; else nothing."""
+    raw = tree.raw.get(path, "")
+    if path[2:] != ("hedge", "delay") or not re.fullmatch(r"\d{1,9}(\.\d+)?", raw) or float(raw) < _HARDLY_SECONDS:
+        return ""
+    return f"; a bare number means seconds, did you mean {raw}ms?"
 
 
 def _lines(tree: Tree, problems: list[Problem], source: str) -> list[str]:
@@ -77,7 +102,8 @@ class _Reader:
         routes = self._section("routes", Route)
         server = self._model(ServerSettings, {} if data.get("server") is None else data["server"], ("server",))
         self._names()
-        self.problems += check.contradictions(targets, routes, server, known=self._declared("targets"))
+        found = check.contradictions(targets, routes, server, known=self._declared("targets"))
+        self.problems += [Problem(path, text + _milliseconds(self._tree, path)) for path, text in found]
         if self.problems or server is None:
             return None
         return Settings(targets=targets, routes=routes, server=server)
@@ -130,7 +156,7 @@ class _Reader:
         got = self._tree.raw.get(here, "nothing")
         match detail["type"]:
             case "expected":
-                return Problem(here, f"got {got}; expected {context['what']}")
+                return Problem(here, f"got {got}; expected {context['what']}{_milliseconds(self._tree, here)}")
             case "problem":
                 return Problem((*here, *context["at"]), context["text"])
             case "missing":
@@ -139,7 +165,7 @@ class _Reader:
                 *above, key = detail["loc"]
                 return Problem(here, "unknown key" + _hint(str(key), _inner(model, above)))
             case "model_type" | "model_attributes_type":
-                return Problem(here, f"got {_shape(detail['input'])}; expected a mapping")
+                return Problem(here, f"got {_shape(detail['input'])}; expected a mapping{_as_delay(here, got)}")
             case _:
                 return Problem(here, detail["msg"])
 
@@ -147,6 +173,13 @@ class _Reader:
 def _shape(value: object) -> str:
     """What kind of value stands where a mapping should; the value itself could be a misplaced key."""
     return {str: "text", list: "a list", type(None): "nothing", bool: "true or false"}.get(type(value), "a number")
+
+
+def _as_delay(path: KeyPath, got: str) -> str:
+    """A hint for a `hedge` that is its delay."""
+    value = got.strip("'")
+    is_delay = path[2:] == ("hedge",) and (value == "off" or parse_duration(value) is not None)
+    return f"; did you mean {{delay: {value}}}?" if is_delay else ""
 
 
 def _hint(key: str, model: type[Model]) -> str:
