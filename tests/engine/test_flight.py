@@ -444,6 +444,14 @@ class TestRefusals:
         world, _ = one({"a": Answer([(0.0, b"{}")])}, target=b"/v1/" + path.encode(), method=b"GET", body=b"")
         assert world.pools["a"].requests[0][1].startswith(b"GET /v1/" + path.encode() + b" HTTP/1.1\r\n")
 
+    def test_a_target_in_absolute_form_is_taken_for_its_path(self) -> None:
+        answer = stream("P")
+        world, client = one({"a": answer}, target=b"HTTP://gateway.example:8080/v1/chat/completions?x=1")
+        assert client.text == body_of(answer)
+        assert world.pools["a"].requests[0][1].startswith(b"POST /v1/chat/completions?x=1 HTTP/1.1\r\nhost: a\r\n")
+        _, page = one({"a": STALLED}, target=b"http://gateway.example/livez", method=b"GET", body=b"")
+        assert page.status == 200
+
     def test_a_path_outside_v1_is_told_the_base_url(self) -> None:
         _, client = one({"a": STALLED}, target=b"/chat/completions")
         assert client.status == 404

@@ -84,7 +84,13 @@ class Gateway:
     def __call__(self, exchange: Exchange) -> None:
         protocol = lookup(exchange.method, exchange.target)
         # Whatever is hedged is none of our own pages; asked in this order, it is not looked up among them.
-        page = None if protocol.hedgeable else pages.find(exchange.method, exchange.target)
+        page = None
+        if not protocol.hedgeable:
+            if (target := pages.origin_form(exchange.target)) is not None:
+                exchange.target = target
+                self(exchange)
+                return
+            page = pages.find(exchange.method, exchange.target)
         if page is not None and not page.private:
             page.answer(self, exchange)
             return

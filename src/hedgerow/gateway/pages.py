@@ -32,6 +32,15 @@ def find(method: bytes, target: bytes) -> Page | None:
     return _OPTIONS if method == b"OPTIONS" else None
 
 
+def origin_form(target: bytes) -> bytes | None:
+    """The path and query of a target that names scheme and host too; None where it does not.
+
+    Clients that take us for a proxy send such targets, and a server must understand them (RFC 9112 section 3.2.2).
+    """
+    match = _ABSOLUTE.fullmatch(target)
+    return None if match is None else b"/" + match[1]
+
+
 def is_below_v1(target: bytes) -> bool:
     """Whether every upstream will see the target below its base URL.
 
@@ -41,6 +50,7 @@ def is_below_v1(target: bytes) -> bool:
     return path.startswith(b"/v1/") and not _UPWARDS.search(unquote_to_bytes(path))
 
 
+_ABSOLUTE = re.compile(rb"(?i:https?)://[^/?#]*/?(.*)")
 _UPWARDS = re.compile(rb"[/\\]\.\.(?:[/\\;#]|\Z)")
 
 
