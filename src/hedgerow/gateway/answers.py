@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 JSON: Headers = [(b"content-type", b"application/json")]
 _JSON = b"content-type: application/json\r\n"
+_ALONE = b"\r\nx-hedgerow-attempts: 1\r\nx-hedgerow-hedged: false\r\n"
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -27,16 +28,26 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
+def marks(flight: Flight, answered_by: Attempt) -> bytes:
+    """Our own response header fields, as lines."""
+    count = len(flight.attempts)
+    counts = _ALONE
+    if count > 1:
+        hedged = b"true" if flight.hedged else b"false"
+        counts = b"\r\nx-hedgerow-attempts: %d\r\nx-hedgerow-hedged: %b\r\n" % (count, hedged)
+    return b"".join((answered_by.target.mark, b"x-hedgerow-request-id: ", flight.request_id.encode(), counts))
+
+
 def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer:
     """The answer when every attempt failed: the upstream's own status and body where one answered."""
-    marks = flight.marks(attempt)
+    own = marks(flight, attempt)
     # Our attempts are used up: without this the official SDKs would start all of them again, twice. A rate limit that
     # says when it ends is another matter: to wait that long and to ask again is what the client should do.
-    used_up = flight.attempts > 1 and not (
+    used_up = len(flight.attempts) > 1 and not (
         failure.kind is FailureClass.RATE_LIMITED and failure.retry_after is not None
     )
     if used_up:
-        marks += b"x-should-retry: false\r\n"
+        own += b"x-should-retry: false\r\n"
     # A redirect is no answer: it would lead clients, with their keys, past us.
     if failure.body is not None and failure.status is not None and not 300 <= failure.status < 400:
         headers = failure.headers
@@ -44,16 +55,16 @@ def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer
             headers = attempt.headers if failure.kind is FailureClass.EMPTY else JSON
         if used_up:
             headers = [field for field in headers if field[0] != b"x-should-retry"]
-        return Answer(failure.status, to_client(headers) + marks, failure.body)
+        return Answer(failure.status, to_client(headers) + own, failure.body)
     if failure.retry_after is not None:
-        marks += b"retry-after: %d\r\n" % ceil(failure.retry_after)
+        own += b"retry-after: %d\r\n" % ceil(failure.retry_after)
     status = client_status(failure)
     body = flight.protocol.error_body(status, _explain(flight, attempt, failure), kind=_type(status), code=failure.kind)
-    return Answer(status, _JSON + marks, body)
+    return Answer(status, _JSON + own, body)
 
 
 def _explain(flight: Flight, attempt: Attempt, failure: Failure) -> str:
-    tried = f" (last of {flight.attempts} attempts)" if flight.attempts > 1 else ""
+    tried = f" (last of {len(flight.attempts)} attempts)" if len(flight.attempts) > 1 else ""
     return f"No usable answer from target '{attempt.target.name}'{tried}: {failure.message}"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hedgerow.errors import ConnectFailed, PoolExhausted, UpstreamError
-from hedgerow.events import AttemptEnded, Failure, FailureClass, Headers, Outcome, Role, Usage
+from hedgerow.events import Failure, FailureClass, Headers, Role
 from hedgerow.http.upstream import Call
 from hedgerow.wire.base import Accepted, Scanner, Verdict
 
@@ -158,27 +158,11 @@ class Attempt:
         held = self.held
         return held[0] if len(held) == 1 else b"".join(held)
 
-    def ended_event(
-        self, request_id: str, outcome: Outcome, failure: Failure | None, usage: Usage | None
-    ) -> AttemptEnded:
-        """The record of this attempt."""
+    def tally(self) -> int:
+        """Bytes of the body that have come; after it the scanner has seen them all."""
         if self.committed:
             self._catch_up()
-        return AttemptEnded(
-            request_id,
-            self.index,
-            self.target.name,
-            self.role,
-            outcome,
-            self.launched_at,
-            self.headers_at,
-            self.first_token_at,
-            self._time(),
-            self.status,
-            self.received,
-            failure,
-            usage,
-        )
+        return self.received
 
     def _forward(self, data: bytes) -> None:
         """A piece after commit. Whatever can wait is done for several pieces at once."""

@@ -14,7 +14,6 @@ from hedgerow.events import (
     AttemptEnded,
     AttemptLaunched,
     Failure,
-    HedgeSkipped,
     Outcome,
     Reason,
     RequestFinished,
@@ -22,7 +21,7 @@ from hedgerow.events import (
     Role,
     Usage,
 )
-from hedgerow.gateway import answers
+from hedgerow.gateway import answers, records
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.headers import Incoming, declared_length, to_client
 from hedgerow.http.exchange import Exchange
@@ -37,28 +36,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hedgerow.gateway")
 _HEDGE, _WON = Role.HEDGE, Outcome.WON  # a member of an enum is slow to look up
-_ALONE = b"\r\nx-hedgerow-attempts: 1\r\nx-hedgerow-hedged: false\r\n"
 
 
 class Flight:
     """Implements the engine's `Driver` and the exchange's `Listener`."""
 
     __slots__ = (
-        "_attempts",
         "_exchange",
         "_gateway",
         "_gone",
-        "_hedged",
         "_incoming",
         "_order",
         "_paused",
-        "_route",
-        "_started_at",
         "_winner",
+        "attempts",
         "facts",
+        "hedged",
         "protocol",
         "request_id",
+        "route",
         "run",
+        "started_at",
         "time",
     )
 
@@ -73,18 +71,18 @@ class Flight:
     ) -> None:
         self._gateway = gateway
         self._exchange = exchange
-        self._route = route
+        self.route = route
         self._incoming = incoming
         self.time = gateway.alarm.time
         self.protocol = protocol
         self.facts = facts
         self.request_id = next(gateway.request_ids)
-        self._attempts: list[Attempt] = []
+        self.attempts: list[Attempt] = []
         self._winner: Attempt | None = None
-        self._hedged = False
+        self.hedged = False
         self._gone = False
         self._paused = False
-        self._started_at = now = self.time()
+        self.started_at = now = self.time()
         if protocol.hedgeable:
             self.run, self._order = route.hedger.run(
                 self,
@@ -100,28 +98,27 @@ class Flight:
     def start(self) -> None:
         """Launch the first attempt."""
         self._exchange.listener = self
-        route, stream = self._route, self.facts.stream
+        route = self.route
         if RequestStarted in route.hedger.heard:
-            started = RequestStarted(self.request_id, route.name, self.protocol.name, stream, self._started_at)
-            route.hedger.emit(started)
-        self.run.start(self._started_at)
+            route.hedger.emit(records.started(self))
+        self.run.start(self.started_at)
 
     # The engine's Driver.
 
     def launch(self, attempt: int, candidate: int, role: Role) -> None:
-        target = self._route.targets[self._order[candidate]]
-        now = self.time() if attempt else self._started_at
+        target = self.route.targets[self._order[candidate]]
+        now = self.time() if attempt else self.started_at
         if attempt:
-            self._hedged = self._hedged or role is _HEDGE
+            self.hedged = self.hedged or role is _HEDGE
             log.info(
-                "request %s: %s at target %s after %.3f s", self.request_id, role, target.name, now - self._started_at
+                "request %s: %s at target %s after %.3f s", self.request_id, role, target.name, now - self.started_at
             )
         limits = self._gateway.limits
         held_limit = limits.held_bytes if self.facts.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
-        self._attempts.append(launched)
-        if AttemptLaunched in self._route.hedger.heard:
-            self._route.hedger.emit(AttemptLaunched(self.request_id, attempt, target.name, role, now))
+        self.attempts.append(launched)
+        if AttemptLaunched in self.route.hedger.heard:
+            self.route.hedger.emit(records.launched(self, launched))
         launched.call = target.send(
             launched,
             method=self._exchange.method,
@@ -133,7 +130,7 @@ class Flight:
         )
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
-        loser = self._attempts[attempt]
+        loser = self.attempts[attempt]
         if loser.call is not None:
             loser.call.cancel()
         if failure is not None:
@@ -143,10 +140,10 @@ class Flight:
         self._speak(loser, outcome, failure)
 
     def commit(self, attempt: int) -> None:
-        winner = self._winner = self._attempts[attempt]
+        winner = self._winner = self.attempts[attempt]
         if (status := winner.status or 200) < 300:  # else it is only handed through
-            self._route.hedger.answered(winner.target.place)
-        fields = to_client(winner.headers) + self.marks(winner)
+            self.route.hedger.answered(winner.target.place)
+        fields = to_client(winner.headers) + answers.marks(self, winner)
         if winner.whole:
             self._exchange.respond(status, (), winner.body(), fields)
             self._complete(winner.scanner.ending(True) if winner.scanner else None)
@@ -160,10 +157,10 @@ class Flight:
     def skip(self, reason: Reason, detail: str) -> None:
         detail = detail or self.facts.forbids_hedge or ""
         log.debug("request %s: no hedge: %s %s", self.request_id, reason, detail)
-        self._route.hedger.emit(HedgeSkipped(self.request_id, self._route.name, reason, self.time(), detail))
+        self.route.hedger.emit(records.skipped(self, reason, detail))
 
     def fail(self, attempt: int, failure: Failure) -> None:
-        answer = answers.failure_answer(self, self._attempts[attempt], failure)
+        answer = answers.failure_answer(self, self.attempts[attempt], failure)
         self._exchange.respond(answer.status, (), answer.body, answer.fields)
         self._finish(Outcome.FAILED, answer.status)
 
@@ -177,14 +174,14 @@ class Flight:
     def last_data_at(self) -> float:
         if self._paused:
             return inf  # the silence while we do not read is the client's
-        return self._winner.last_data_at if self._winner is not None else self._started_at
+        return self._winner.last_data_at if self._winner is not None else self.started_at
 
     # Told by attempts.
 
     def lost(self, attempt: Attempt, failure: Failure) -> None:
         """An attempt failed before commit."""
         self._speak(attempt, Outcome.FAILED, failure)
-        self._route.hedger.failed(attempt.target.place, failure, self.time())
+        self.route.hedger.failed(attempt.target.place, failure, self.time())
         self.run.failed(attempt.index, failure)
 
     def linger(self, call: Call) -> None:
@@ -225,30 +222,14 @@ class Flight:
             self._winner.call.resume()
             self.run.watch()
 
-    # What responses say about us.
-
-    def marks(self, answered_by: Attempt) -> bytes:
-        """Our own response header fields, as lines."""
-        count = len(self._attempts)
-        counts = _ALONE
-        if count > 1:
-            hedged = b"true" if self._hedged else b"false"
-            counts = b"\r\nx-hedgerow-attempts: %d\r\nx-hedgerow-hedged: %b\r\n" % (count, hedged)
-        return b"".join((answered_by.target.mark, b"x-hedgerow-request-id: ", self.request_id.encode(), counts))
-
-    @property
-    def attempts(self) -> int:
-        """How many attempts were launched."""
-        return len(self._attempts)
-
     def _body_for(self, target: Target) -> bytes:
         body = self._exchange.body
         # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
-        ours = self.protocol.hedgeable or self.facts.model == self._route.name
+        ours = self.protocol.hedgeable or self.facts.model == self.route.name
         if not ours or target.model is None:
             return body
         body = self.protocol.rewrite(body, self.facts, target.model)
-        if self._route.one_model:
+        if self.route.one_model:
             self._exchange.body = body  # nobody needs the original: keep one of the two
         return body
 
@@ -278,33 +259,19 @@ class Flight:
         if failure is not None and outcome is Outcome.FAILED:
             why = failure.kind, failure.message
             log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
-        if AttemptEnded in self._route.hedger.heard:
-            self._route.hedger.emit(attempt.ended_event(self.request_id, outcome, failure, usage))
+        if AttemptEnded in self.route.hedger.heard:
+            self.route.hedger.emit(records.ended(self, attempt, outcome, failure, usage))
 
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
         self.run.finished()
         winner = self._winner
-        launched = len(self._attempts)
-        self._attempts.clear()  # attempts hold their flight: leave no cycle to the collector
+        launched = len(self.attempts)
+        self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._gateway.flights.discard(self)
         if self._gateway.debug:
-            took = self.time() - self._started_at
-            route = self._route.name
+            took = self.time() - self.started_at
+            route = self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
-        if RequestFinished in self._route.hedger.heard:
-            finished = RequestFinished(
-                self.request_id,
-                self._route.name,
-                self.protocol.name,
-                self.facts.stream,
-                self._started_at,
-                winner.first_token_at if winner is not None else None,
-                self.time(),
-                status,
-                winner.index if winner is not None else None,
-                launched,
-                outcome,
-                usage,
-            )
-            self._route.hedger.emit(finished)
+        if RequestFinished in self.route.hedger.heard:
+            self.route.hedger.emit(records.finished(self, winner, launched, outcome, status, usage))
