@@ -67,8 +67,8 @@ targets:
   first: {{protocol: openai, base_url: {first}, model: lab, api_key: not-needed}}
   second: {{protocol: openai, base_url: {second}, model: lab, api_key: not-needed}}
 routes:
-  fast: {{targets: [first, second], hedge: {{delay: 200ms}}}}
-  "*": {{targets: [first, second], hedge: {{delay: 200ms}}}}
+  fast: {{targets: [first, second], hedge: {{delay: 200ms, budget: off}}}}
+  "*": {{targets: [first, second], hedge: {{delay: 200ms, budget: off}}}}
 server: {{listen: "127.0.0.1:0"}}
 """
 

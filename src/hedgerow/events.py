@@ -60,6 +60,7 @@ class Reason(StrEnum):
     CLIENT_OPT_OUT = "client_opt_out"
     DEADLINE = "deadline"
     TARGETS = "targets"
+    BUDGET = "budget"
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):

@@ -15,8 +15,9 @@ import msgspec
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Driver, Run
 from hedgerow.events import Event, Failure, FailureClass, Listener, Reason
+from hedgerow.policy.budget import Budget
 from hedgerow.policy.health import Health
-from hedgerow.policy.plan import Candidate, Plan, Refusal
+from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -32,14 +33,24 @@ class Place(msgspec.Struct, frozen=True, gc=False):
 
 
 class Policy(msgspec.Struct, frozen=True, gc=False):
-    """How a route hedges. Times are seconds, `inf` switches a rule off; see `policy.race.Plan`."""
+    """How a route hedges. Times are seconds, `inf` switches a rule off; see `policy.plan.Plan`.
+
+    `budget` is the most hedges per request, in (0, 1] (see `policy.budget`); None sets no bound.
+    """
 
     delay: float = inf
     max_hedges: int = 1
     max_attempts: int = 2
+    budget: float | None = None
     first_token: float = inf
     stall: float = inf
     total: float = inf
+
+
+def _budget(policy: Policy) -> Budget | None:
+    """None where there is no cap, or none that could ever be exceeded."""
+    most = policy.max_hedges if policy.delay < inf and policy.max_attempts > 1 else 0  # hedges of one request
+    return Budget(policy.budget) if policy.budget is not None and policy.budget < most else None
 
 
 _OPTED_OUT = Refusal(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")
@@ -55,11 +66,13 @@ class Hedger:
     __slots__ = (
         "_alone",
         "_audience",
+        "_budget",
         "_candidates",
         "_everyone",
         "_health",
         "_plans",
         "_stall",
+        "_whether",
         "heard",
         "name",
         "places",
@@ -99,6 +112,8 @@ class Hedger:
             for stream in (True, False)
             for replayable in (True, False)
         }
+        self._budget = _budget(policy)
+        self._whether: Whether | None = None if self._budget is None else self._budget.take
         self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
 
     def run(
@@ -111,7 +126,7 @@ class Hedger:
         replayable: bool,
         opted_out: bool,
     ) -> tuple[Run, Sequence[int]]:
-        """A run, and which of `places` its candidates are.
+        """A run, and which of `places` its candidates are. The request counts towards the budget.
 
         `replayable` is False for a request that must not take effect twice; with `opted_out` no hedge starts.
         """
@@ -120,12 +135,14 @@ class Hedger:
         if self._health.out:
             order = self._health.usable(candidates, now)
             candidates = [candidates[index] for index in order]
-        whether = _opted_out if opted_out else None
+        if self._budget is not None:
+            self._budget.earn()
+        whether = _opted_out if opted_out else self._whether  # who opts out costs the budget nothing
         plan = self._plans[stream, replayable]
         return Run(driver, plan, candidates, whether, alarm=alarm, stall=self._stall), order
 
     def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:
-        """A run of one attempt, at the first place, whatever happens."""
+        """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
         return Run(driver, self._alone, self._candidates[:1], alarm=alarm, stall=self._stall), (0,)
 
     def failed(self, place: Place, failure: Failure, now: float) -> None:

@@ -28,11 +28,14 @@ MESSAGES: Any = [{"role": "user", "content": "Say hedge."}]
 
 
 def config(*base_urls: str, delay: str = "30s", server: Mapping[str, Any] | None = None, **route: Any) -> Config:
-    """A configuration with one route `fast` over targets `primary`, `backup`...; `delay` is far away unless given."""
+    """A configuration with one route `fast` over targets `primary`, `backup`...; `delay` is far away unless given.
+
+    Hedges have no cap.
+    """
     targets = {name: {"base_url": url} for name, url in zip(NAMES, base_urls, strict=False)}
     return {
         "targets": targets,
-        "routes": {"fast": {"targets": list(targets), "hedge": {"delay": delay}, **route}},
+        "routes": {"fast": {"targets": list(targets), "hedge": {"delay": delay, "budget": "off"}, **route}},
         "server": {"listen": "127.0.0.1:0", **(server or {})},
     }
 

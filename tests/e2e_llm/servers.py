@@ -20,7 +20,10 @@ targets:
   primary: {{protocol: openai, base_url: "http://127.0.0.1:{primary}/v1", api_key: sk-unused, model: gemma}}
   backup: {{protocol: openai, base_url: "http://127.0.0.1:{backup}/v1", api_key: sk-unused, model: gemma}}
 routes:
-  chat: {{targets: [primary, backup], hedge: {{delay: 1s}}, timeouts: {{first_token: 60s, stall: 30s, total: 120s}}}}
+  chat:
+    targets: [primary, backup]
+    hedge: {{delay: 1s, budget: off}}
+    timeouts: {{first_token: 60s, stall: 30s, total: 120s}}
 server: {{listen: "127.0.0.1:{port}"}}
 """
 # Batches of 8 tokens: the server looks at its queue, and so at cancels, between two batches.

@@ -88,8 +88,13 @@ def play(
     *,
     path: bytes = b"/v1/chat/completions",
     headers: Headers | None = None,
+    again: int = 0,
+    every: float = 0.0,
 ) -> tuple[Pools, RecordingExchange]:
-    """One request to the gateway that `settings` makes; its targets follow `scripts` (`QUICK` when not named)."""
+    """One request to the gateway that `settings` makes; its targets follow `scripts` (`QUICK` when not named).
+
+    It is sent `again` so many times, one `every` so many seconds.
+    """
 
     async def main(loop: VirtualLoop) -> tuple[Pools, RecordingExchange]:
         gateway, targets = build(blueprint_of(settings), loop=loop)
@@ -101,6 +106,9 @@ def play(
             pools[target.name] = target._pool = pool  # type: ignore[assignment]  # sockets have no virtual time
         exchange = RecordingExchange(loop, body, path, headers or [])
         gateway(exchange)
+        for _ in range(again):
+            await asyncio.sleep(every)
+            gateway(RecordingExchange(loop, body, path, headers or []))
         await asyncio.sleep(2000)
         return pools, exchange
 

@@ -37,6 +37,15 @@ def test_no_more_than_max_hedges_start(key: str, most: int, expected: list[str])
     assert [name for name, at in asked(pools) if at < 60.0] == expected
 
 
+@effect_of("routes.<name>.hedge.budget")
+@pytest.mark.parametrize(("budget", "expected"), [("10%", 12), ("50%", 24), ("100%", 30), ("off", 30)])
+def test_hedges_are_ten_and_a_share_of_the_requests(key: str, budget: str, expected: int) -> None:
+    pools, _ = play(settings({key: budget}), {"a": SILENT}, again=29, every=3.0)
+    after = [at % 3.0 for name, at in asked(pools) if name == "b"]
+    assert after.count(2.0) == expected
+    assert after.count(0.0) == 30 - expected  # after the first_token timeout
+
+
 @effect_of("routes.<name>.max_attempts")
 @pytest.mark.parametrize(("most", "status"), [(1, 500), (2, 500), (3, 200)])
 def test_no_more_than_max_attempts_are_made(key: str, most: int, status: int) -> None:

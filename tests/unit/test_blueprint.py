@@ -33,10 +33,10 @@ targets:
 routes:
   fast:
     targets: [a, b, b]
-    hedge: {delay: 1500ms, max_hedges: 2}
+    hedge: {delay: 1500ms, max_hedges: 2, budget: 12.5%}
     max_attempts: 2
     timeouts: {first_token: 3s, stall: 2s, total: 1m}
-  "slow-*": {targets: [c, a], hedge: {delay: off}, timeouts: {first_token: 5s, stall: 6s, total: 7s}}
+  "slow-*": {targets: [c, a], hedge: {delay: off, budget: off}, timeouts: {first_token: 5s, stall: 6s, total: 7s}}
 server:
   listen: "[::1]:8081"
   tls: {cert: cert.pem, key: key.pem}
@@ -115,10 +115,24 @@ def test_a_target_that_passes_the_clients_key_on_has_none_of_its_own() -> None:
 def test_routes_arrive_whole_and_a_delay_that_is_off_never_comes(settings: Settings) -> None:
     assert sent(blueprint_of(settings, environ={})).routes == {
         "fast": RouteBlueprint(
-            targets=("a", "b", "b"), delay=1.5, max_hedges=2, max_attempts=2, first_token=3.0, stall=2.0, total=60.0
+            targets=("a", "b", "b"),
+            delay=1.5,
+            max_hedges=2,
+            max_attempts=2,
+            budget=0.125,
+            first_token=3.0,
+            stall=2.0,
+            total=60.0,
         ),
         "slow-*": RouteBlueprint(
-            targets=("c", "a"), delay=inf, max_hedges=0, max_attempts=2, first_token=5.0, stall=6.0, total=7.0
+            targets=("c", "a"),
+            delay=inf,
+            max_hedges=0,
+            max_attempts=2,
+            budget=None,
+            first_token=5.0,
+            stall=6.0,
+            total=7.0,
         ),
     }
 

@@ -152,7 +152,7 @@ def test_check_config_shows_routes_targets_and_timeouts(run: Run) -> None:
     Path("hedgerow.yaml").write_text(GOOD)
     assert run("check-config") == 0
     assert run.out.startswith("hedgerow.yaml: ok, 1 route, 2 targets\n")
-    for shown in ("fast", "a  (as asked) at http://127.0.0.1:9001/v1", "after 2s", "60s", "30s", "600s"):
+    for shown in ("fast", "a  (as asked) at http://127.0.0.1:9001/v1", "after 2s", "at most 10%", "60s", "30s", "600s"):
         assert shown in run.out
 
 

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from hedgerow.config import (
     Address,
-    Hedge,
     Route,
     ServerSettings,
     Settings,
@@ -51,7 +50,7 @@ targets:
 routes:
   fast:
     targets: [a, b, b]
-    hedge: {delay: off, max_hedges: 0}
+    hedge: {delay: off, max_hedges: 0, budget: 2.5%}
     max_attempts: 2
     timeouts: {first_token: 3s, stall: 2s, total: 1m}
   "gpt-*": {targets: [b]}
@@ -106,7 +105,8 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert (a.tls.verify, a.proxy, b.proxy) == (False, "http://me:pw@proxy.example:3128", "off")
     assert (b.secret, b.model, b.passthrough) == ("sk-from-file", None, False)
     fast = full.routes["fast"]
-    assert (fast.targets, fast.hedge, fast.attempts) == (("a", "b", "b"), Hedge(delay=None, max_hedges=0), 2)
+    assert (fast.targets, fast.attempts) == (("a", "b", "b"), 2)
+    assert fast.hedge.model_dump() == {"delay": None, "max_hedges": 0, "budget": 0.025}
     assert fast.timeouts.model_dump() == {"first_token": 3.0, "stall": 2.0, "total": 60.0}
     server = full.server
     assert server.listen == Address("::1", 0)
@@ -236,8 +236,8 @@ def test_what_is_hardly_meant_is_warned_of_in_the_order_of_the_file() -> None:
             "(b.example, c.example); make sure that all may see it"
         ),
         (
-            "hedgerow.yaml:8: routes.twins.hedge.delay: is 0s: every request is sent at once to several targets "
-            "and paid for"
+            "hedgerow.yaml:8: routes.twins.hedge.delay: is 0s: every request that hedge.budget (10%) allows is sent "
+            "at once to several targets and paid for"
         ),
         "hedgerow.yaml:9: routes.once.hedge: has no effect while routes.once.max_attempts is 1",
         "hedgerow.yaml:10: routes.few.hedge.max_hedges: 2 cannot be reached: the route allows 2 attempts in all",

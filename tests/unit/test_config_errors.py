@@ -363,6 +363,31 @@ ROUTES = [
         route("hedge: {max_hedges: 4}"),
         ["6: routes.r.hedge.max_hedges: got 4; expected a whole number from 0 to 3"],
     ),
+    *(
+        (
+            f"a budget of {budget}",
+            route(f"hedge: {{budget: {budget}}}"),
+            [f"6: routes.r.hedge.budget: got {got}; expected a percentage such as 10% or off; a number needs its %"],
+        )
+        for budget, got in (
+            ("10", "10"),
+            ("0.1", "0.1"),
+            ('"10"', "'10'"),
+            ("-5%", "'-5%'"),
+            ("ten%", "'ten%'"),
+            ("true", "true"),
+            ("~", "~"),
+            ("[10%]", "a list"),
+        )
+    ),
+    *(
+        (
+            f"a budget of {budget}",
+            route(f"hedge: {{budget: {budget}}}"),
+            [f"6: routes.r.hedge.budget: got '{budget}'; expected a percentage between 0.1% and 100% or off"],
+        )
+        for budget in ("0%", "0.05%", "100.1%")
+    ),
     (
         "too many attempts",
         route("max_attempts: 3"),

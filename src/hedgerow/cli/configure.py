@@ -119,11 +119,13 @@ def _show(settings: Settings) -> None:
 
 
 def _cells(route: Route, settings: Settings) -> list[str]:
-    from hedgerow.config.units import show_duration
+    from hedgerow.config.units import show_duration, show_percent
 
     delay, times = route.hedge_delay, route.timeouts
     targets = "\n".join(f"{name}  {_place(name, settings)}" for name in route.targets)
     hedges = "off" if delay is None else f"after {show_duration(delay)}"
+    if delay is not None and (budget := route.hedge.budget) is not None:
+        hedges += f"\nat most {show_percent(budget)}"
     return [targets, hedges, *(show_duration(each) for each in (times.first_token, times.stall, times.total))]
 
 

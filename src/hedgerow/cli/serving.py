@@ -29,6 +29,7 @@ EXAMPLES: Examples = (
 
 
 def serve(
+    context: typer.Context,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -45,6 +46,8 @@ def serve(
     Point a client at it by its base URL: openai.OpenAI(base_url="http://127.0.0.1:8080/v1"). The model names it can ask
     for are the names of the routes.
     """
+    if context.args:
+        raise ConfigError([f"serve takes no argument; to name a file: hedgerow serve --config {context.args[0]}"])
     at = None if listen is None else address(listen)
     settings = _settings(config, at)
 
@@ -109,13 +112,16 @@ def _welcome(settings: Settings, url: str) -> list[str]:
 
 
 def _route(route: Route) -> str:
-    from hedgerow.config.units import show_duration
+    from hedgerow.config.units import show_duration, show_percent
 
     targets = " → ".join(route.targets)
     if len(route.targets) == 1:
         return f"{targets}, no hedge: one target"
-    delay = route.hedge_delay
-    return f"{targets}, " + ("no hedge" if delay is None else f"hedge after {show_duration(delay)}")
+    delay, budget = route.hedge_delay, route.hedge.budget
+    if delay is None:
+        return f"{targets}, no hedge"
+    cap = "" if budget is None else f", at most {show_percent(budget)} of requests"
+    return f"{targets}, hedge after {show_duration(delay)}{cap}"
 
 
 def _askable(settings: Settings) -> str:
@@ -127,8 +133,9 @@ def _askable(settings: Settings) -> str:
     return next(iter(exact + small), "MODEL")
 
 
-def curl(url: str, model: str, *, key: bool = False) -> str:
-    """A command line that asks the gateway for a stream."""
+def curl(url: str, model: str, *, key: bool = False, options: str = "") -> str:
+    """A command line that asks the gateway for a stream; `options` are further ones of curl's."""
     header = " -H 'authorization: Bearer YOUR-KEY'" if key else ""
     body = f'{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello"}}]}}'
-    return f"curl -N {url}/v1/chat/completions{header} -H 'content-type: application/json' -d '{body}'"
+    more = f" {options}" if options else ""
+    return f"curl -N{more} {url}/v1/chat/completions{header} -H 'content-type: application/json' -d '{body}'"

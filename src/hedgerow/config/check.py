@@ -10,7 +10,7 @@ from hedgerow.config.models import Route, ServerSettings, Target
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import Problem, did_you_mean, show_path
 from hedgerow.config.providers import PROVIDERS
-from hedgerow.config.units import show_duration
+from hedgerow.config.units import show_duration, show_percent
 
 if TYPE_CHECKING:
     from hedgerow.config.settings import Settings
@@ -191,7 +191,9 @@ def _bare_host(name: str, target: Target) -> Iterator[Problem]:
 def _idle_hedge(name: str, route: Route) -> Iterator[Problem]:
     here = ("routes", name)
     if route.hedge_delay == 0:
-        yield Problem((*here, "hedge", "delay"), "is 0s: every request is sent at once to several targets and paid for")
+        budget = route.hedge.budget
+        who = "every request" if budget is None else f"every request that hedge.budget ({show_percent(budget)}) allows"
+        yield Problem((*here, "hedge", "delay"), f"is 0s: {who} is sent at once to several targets and paid for")
     if not route.hedge.model_fields_set or route.hedge.delay is None:
         return
     if len(route.targets) == 1:

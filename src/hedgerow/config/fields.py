@@ -89,6 +89,28 @@ def duration(low: float, high: float, *, off: bool = False) -> Leaf:
     )
 
 
+def percentage(low: float, high: float) -> Leaf:
+    """A share in [low, high] of 1, written as a percentage; the word "off" gives None."""
+
+    def parse(value: object, _: Path) -> float | None:
+        if value is False or value == "off":
+            return None  # and an empty value does not: a cap that is left blank must not vanish
+        share = units.parse_percent(value)
+        if share is None:
+            raise expected("a percentage such as 10% or off; a number needs its %")
+        if not low <= share <= high:
+            raise expected(f"a percentage between {units.show_percent(low)} and {units.show_percent(high)} or off")
+        return share
+
+    forms: list[Schema] = [{"type": "string", "pattern": units.PERCENT_PATTERN}, reference(), {"enum": ["off", False]}]
+    return Leaf(
+        parse,
+        "percentage or off",
+        {"anyOf": forms},
+        lambda share: "off" if share is None else units.show_percent(share),
+    )
+
+
 def size(low: int, high: int) -> Leaf:
     """A number of bytes in [low, high]."""
 

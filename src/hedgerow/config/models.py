@@ -9,7 +9,19 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from hedgerow.config.fields import FILE, FLAG, NAMES, REQUIRED_FILE, Leaf, duration, one_of, size, text, whole
+from hedgerow.config.fields import (
+    FILE,
+    FLAG,
+    NAMES,
+    REQUIRED_FILE,
+    Leaf,
+    duration,
+    one_of,
+    percentage,
+    size,
+    text,
+    whole,
+)
 from hedgerow.config.network import (
     ADDRESS,
     API_KEY,
@@ -139,6 +151,9 @@ class Hedge(Model):
 target is tried as well. `off` never hedges: the other targets are then used only when one fails."""
     max_hedges: Annotated[int, whole(0, 3)] = 1
     """Most attempts started by delay for one request. Attempts after a failure do not count."""
+    budget: Annotated[float | None, percentage(0.001, 1.0)] = 0.1
+    """Most attempts started by delay, as a share of the route's requests: a hard cap. Ten may start in a row before \
+they must have been earned. Attempts after a failure do not count. `off` sets no cap."""
 
 
 class Timeouts(Model):

@@ -23,6 +23,7 @@ routes:                                # what clients ask for in the "model" fie
     targets: [openai, openai]          # the second is the hedge, here to the same provider
     hedge:
       delay: 2s                        # how long the first may stay silent; off: no hedging
+      budget: 10%                      # hedges as a share of requests, a hard cap
     timeouts:
       first_token: 60s                 # of one attempt, streams only
       stall: 30s                       # longest silence within a stream

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: "300ms", "1m30s", "64KiB"."""
+"""Durations, sizes and shares as people write them: "300ms", "1m30s", "64KiB", "10%"."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ _PLAIN = re.compile(_NUMBER)
 _DURATION = re.compile(rf"(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m(?!s))?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
 _SECONDS = (86_400.0, 3_600.0, 60.0, 1.0, 0.001)
 _SIZE = re.compile(rf"{_NUMBER} ?([kmg]i?)?b?", re.IGNORECASE)
+_PERCENT = re.compile(rf"{_NUMBER} ?%")
 _BYTES = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
 DURATION_PATTERN = r"^(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?(\d+(\.\d+)?ms)?$|^\d+(\.\d+)?$"
 SIZE_PATTERN = r"^\d+(\.\d+)? ?([kKmMgG][iI]?)?[bB]?$"
+PERCENT_PATTERN = r"^\d+(\.\d+)? ?%$"
 
 
 def parse_duration(value: object) -> float | None:
@@ -45,6 +47,18 @@ def parse_size(value: object) -> int | None:
             return int(size) if size.is_integer() else None
         case _:
             return None
+
+
+def parse_percent(value: object) -> float | None:
+    """A share of 1, to the millionth, or None when `value` is not a percentage with its sign."""
+    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)):
+        return round(float(found[1]) / 100, 6)
+    return None
+
+
+def show_percent(share: float) -> str:
+    """The shortest plain way to write `share`."""
+    return f"{_short(share * 100)}%"
 
 
 def show_duration(seconds: float) -> str:

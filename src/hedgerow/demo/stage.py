@@ -69,6 +69,6 @@ def _config(urls: dict[str, str], speed: float, *, delay: float) -> dict[str, ob
     }
     routes = {
         PLAIN: {"targets": list(urls), "hedge": {"delay": "off"}, "timeouts": timeouts},
-        HEDGED: {"targets": list(urls), "hedge": {"delay": delay / speed}, "timeouts": timeouts},
+        HEDGED: {"targets": list(urls), "hedge": {"delay": delay / speed, "budget": "off"}, "timeouts": timeouts},
     }
     return {"targets": targets, "routes": routes, "server": {"log_level": "warning", "timeouts": {"drain": 1}}}

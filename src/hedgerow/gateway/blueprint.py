@@ -40,6 +40,7 @@ class RouteBlueprint(_Part, frozen=True, kw_only=True):
     delay: float
     max_hedges: int
     max_attempts: int
+    budget: float | None
     first_token: float
     stall: float
     total: float

@@ -52,6 +52,7 @@ def _policy(route: RouteBlueprint) -> Policy:
         delay=route.delay,
         max_hedges=route.max_hedges,
         max_attempts=route.max_attempts,
+        budget=route.budget,
         first_token=route.first_token,
         stall=route.stall,
         total=route.total,

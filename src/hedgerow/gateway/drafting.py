@@ -64,6 +64,7 @@ def _route(route: config.Route) -> RouteBlueprint:
         delay=inf if hedge.delay is None else hedge.delay,
         max_hedges=0 if hedge.delay is None else hedge.max_hedges,
         max_attempts=route.attempts,
+        budget=hedge.budget,
         first_token=timeouts.first_token,
         stall=timeouts.stall,
         total=timeouts.total,
