@@ -129,11 +129,13 @@ def test_a_missing_file_is_named_before_anything_runs(tmp_path: Path, capsys: py
 def test_a_file_of_recorded_times_is_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [f"a,{500 + i}" for i in range(19)] + ["a,9000", "b,1"]
+    # Hedged after 1 s. The slowest of 60 is 9 s and not 30 s, so that nothing measured is at the edge of its interval,
+    # where a single request that is late by a few milliseconds would break the rule.
+    rows = ["a,500"] * 940 + ["a,1000"] * 11 + ["a,9000"] * 48 + ["a,30000", "b,1"]
     (tmp_path / "log.csv").write_text("\n".join(["run,ttft_ms", *rows]))
     monkeypatch.setattr(bench.eval, "SERIES", (SERIES,))
     monkeypatch.setattr(bench.eval, "QUIET", 1.0)
-    assert main([str(tmp_path), "--requests", "60", "--rate", "60", "--speed", "10"]) == 0
+    assert main([str(tmp_path), "--requests", "60", "--rate", "60", "--speed", "10", "--seed", "1"]) == 0
     said = capfd.readouterr()
     assert said.out.count("| synthetic |") == 2
     assert "with hedging: 60/60 answered" in said.err
