@@ -65,6 +65,11 @@ def test_interval_covers_the_percentile_of_seeded_draws_as_often_as_it_says() ->
     assert 0.93 <= covered / 400 <= 1.0
 
 
+def test_more_of_something_certain_than_there_are_never_happen() -> None:
+    assert binomial_at_least(2, 1, 1.0) == 0.0
+    assert binomial_at_least(1, 1, 1.0) == 1.0
+
+
 def test_an_empty_sample_is_refused() -> None:
     with pytest.raises(ValueError, match="no samples"):
         Law([], delay=1.0)

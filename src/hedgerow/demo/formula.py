@@ -84,10 +84,12 @@ class Law:
 
 def binomial_at_least(k: int, n: int, p: float) -> float:
     """P(Bin(n, p) >= k), summed exactly from log terms."""
-    if k <= 0 or p >= 1.0:
+    if k <= 0:
         return 1.0
-    if p <= 0.0 or k > n:
+    if k > n or p <= 0.0:
         return 0.0
+    if p >= 1.0:
+        return 1.0
     log_p, log_q, log_n = math.log(p), math.log1p(-p), math.lgamma(n + 1)
     terms = (
         math.exp(log_n - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * log_p + (n - i) * log_q)
