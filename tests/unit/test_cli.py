@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -129,6 +130,17 @@ def test_serve_without_file_and_keys_says_what_to_do(run: Run) -> None:
 def test_serve_with_a_missing_file_names_it(run: Run) -> None:
     assert run("serve", "--config", "prod.yaml") == 2
     assert run.err == "hedgerow: prod.yaml: there is no such file; `hedgerow init` writes one to start from\n"
+
+
+def test_serve_with_a_file_as_an_argument_says_how_to_name_it(run: Run) -> None:
+    assert run("serve", "prod.yaml") == 2
+    assert run.err == "hedgerow: serve takes no argument; to name a file: hedgerow serve --config prod.yaml\n"
+
+
+def test_an_address_in_use_says_how_to_take_another(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run("lab", "--listen", f"127.0.0.1:{taken.getsockname()[1]}") == 1
+    assert "address already in use; --listen HOST:PORT takes another address, port 0 any free one" in run.err
 
 
 @pytest.mark.parametrize("listen", ["8080", "localhost", "127.0.0.1:99999", "::1:8080"])

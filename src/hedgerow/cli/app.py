@@ -65,9 +65,13 @@ def build(arguments: Sequence[str] = ()) -> typer.Typer:
     wanted = arguments[0] if arguments else None
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
         function, examples = find(name)
-        app.command(name, rich_help_panel=COMMANDS[name].panel, help=prose(function.__doc__), epilog=epilog(examples))(
-            function
-        )
+        app.command(
+            name,
+            rich_help_panel=COMMANDS[name].panel,
+            help=prose(function.__doc__),
+            epilog=epilog(examples),
+            context_settings={"allow_extra_args": name == "serve"},  # it has a better word to say about them
+        )(function)
     return app
 
 

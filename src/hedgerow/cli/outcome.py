@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Sequence
 
@@ -33,4 +34,6 @@ def fail(code: int, problems: Sequence[str]) -> int:
 
 def _os_words(error: OSError) -> str:
     words = error.strerror or str(error)
+    if error.errno == errno.EADDRINUSE:
+        words += "; --listen HOST:PORT takes another address, port 0 any free one"
     return f"{error.filename}: {words}" if error.filename else words
