@@ -19,7 +19,7 @@ setup-dev:
 	@bash scripts/setup.sh dev
 
 demo: setup-run ## see the p99 fall: two simulated providers, with and without hedging (ARGS="--help" lists options)
-	@.venv/bin/hedgerow demo $(ARGS)
+	@HEDGEROW_CALLED_AS='make demo ARGS="{}"' .venv/bin/hedgerow demo $(ARGS)
 
 test: setup-dev ## all tests (ARGS goes to pytest, e.g. ARGS="tests/unit -k race")
 	@bash scripts/need.sh git curl

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import typer
 from rich.console import Console
 
 from hedgerow.cli import demonstrate
@@ -179,6 +180,37 @@ def test_reproduce_is_the_shortest_command_that_repeats_the_run() -> None:
         "hedgerow demo --seed 3 --latencies 'my log.csv' --column ttft_ms --where run=a"
         " --requests 60 --speed 5 --delay 0.8"
     )
+
+
+def test_reproduce_names_the_command_as_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = DemoOptions(latencies=Path("my log.csv"), called_as='make demo ARGS="{}"')
+    assert options.reproduce == "make demo ARGS=\"--seed 13 --latencies 'my log.csv' --column ttft_ms\""
+    asked: list[DemoOptions] = []
+
+    def run(options: DemoOptions, *, as_json: bool) -> int:
+        asked.append(options)
+        return 0
+
+    monkeypatch.setattr(demonstrate, "_demo", run)
+    monkeypatch.setenv("HEDGEROW_CALLED_AS", 'make demo ARGS="{}"')
+    with pytest.raises(typer.Exit):
+        demonstrate.demo()
+    assert asked[0].reproduce == 'make demo ARGS="--seed 13"'
+
+
+def test_the_report_says_when_the_machine_was_too_busy_to_judge() -> None:
+    assert "busy" not in shown(msgspec.structs.replace(result(), added=0.020))
+    assert "too busy to judge: run it again when it is quiet" in shown(msgspec.structs.replace(result(), added=0.021))
+    wrong = shown(msgspec.structs.replace(result(), problems=["one is missing"]))
+    assert "run it again when it is quiet; if it comes back, it is a bug" in wrong
+
+
+def test_while_the_demo_stays_it_shows_how_to_force_a_hedge() -> None:
+    words = demonstrate._stays("http://127.0.0.1:1", DemoOptions(), 6.0)
+    assert (
+        "still serving until Ctrl-C, 10x faster than life, so a hedge starts after 600 ms of real time; try:" in words
+    )
+    assert "-H 'x-lab-script-alpha: {\"ttft_ms\": 18000}' http://127.0.0.1:1/v1/chat/completions" in words
 
 
 @pytest.mark.parametrize(("preset", "delay"), [("openai", 5.991), ("groq", 0.88), ("anthropic", 5.427)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,6 +73,7 @@ def demo(
         column=column,
         where=tuple(where or ()),
         stay=stay,
+        called_as=os.environ.get("HEDGEROW_CALLED_AS", "hedgerow demo {}"),  # `make demo` sets it
     )
     raise typer.Exit(_demo(options, as_json=as_json))
 
@@ -79,10 +81,8 @@ def demo(
 def _demo(options: DemoOptions, *, as_json: bool) -> int:
     from rich.console import Console
 
-    from hedgerow.cli.serving import curl
     from hedgerow.demo import report
     from hedgerow.demo.run import run
-    from hedgerow.demo.stage import HEDGED
     from hedgerow.demo.view import View
 
     def on_result(result: Result, url: str) -> None:
@@ -91,9 +91,25 @@ def _demo(options: DemoOptions, *, as_json: bool) -> int:
         else:
             report.show(result, Console())
         if options.stay:
-            typer.echo(f"\nstill serving until Ctrl-C; try:\n  {curl(url, HEDGED)}", err=True)
+            typer.echo(_stays(url, options, result.delay), err=True)
 
     return run(options, View(Console(stderr=True), speed=options.speed), on_result)
+
+
+def _stays(url: str, options: DemoOptions, delay: float) -> str:
+    """What to try while everything keeps running."""
+    from hedgerow.cli.serving import curl
+    from hedgerow.demo.report import seconds
+    from hedgerow.demo.stage import HEDGED, LABS
+
+    slow = f'x-lab-script-{LABS[0]}: {{"ttft_ms": {round(delay * 3000)}}}'
+    pace = "" if options.speed == 1.0 else f" {options.speed:g}x faster than life, so a hedge starts"
+    after = f"{seconds(delay / options.speed)} of real time"
+    return f"""
+still serving until Ctrl-C,{pace} after {after}; try:
+  {curl(url, HEDGED)}
+the same with a first token that is too late at the first provider, so that it is hedged (-i shows x-hedgerow-hedged):
+  {curl(url, HEDGED, options=f"-i -H '{slow}'")}"""
 
 
 def _seconds(text: str) -> float:

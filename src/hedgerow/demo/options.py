@@ -36,11 +36,13 @@ class DemoOptions:
     column: str = COLUMN
     where: tuple[str, ...] = ()
     stay: bool = False
+    called_as: str = "hedgerow demo {}"
+    """How the demo was called; `{}` stands for its options."""
 
     @property
     def reproduce(self) -> str:
         """The shortest command line that repeats this run."""
-        parts = ["hedgerow", "demo", "--seed", str(self.seed)]
+        parts = ["--seed", str(self.seed)]
         if self.latencies is not None:
             parts += ["--latencies", str(self.latencies), "--column", self.column]
             parts += [part for condition in self.where for part in ("--where", condition)]
@@ -54,4 +56,4 @@ class DemoOptions:
             parts += ["--speed", f"{self.speed:g}"]
         if self.delay is not None:
             parts += ["--delay", f"{self.delay:g}"]
-        return shlex.join(parts)
+        return self.called_as.replace("{}", shlex.join(parts))

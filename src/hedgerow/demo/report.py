@@ -9,6 +9,9 @@ from rich.table import Table
 
 from hedgerow.demo.result import Check, Result
 
+BUSY = 0.020
+"""Real seconds added per request, p50, beyond which the machine was too busy; on a quiet one it is 1 to 2 ms."""
+
 
 def show(result: Result, console: Console) -> None:
     """Print the table, what it cost, how sure it is, and how to repeat it."""
@@ -18,6 +21,8 @@ def show(result: Result, console: Console) -> None:
         facts.add_row(label, words)
     for problem in result.problems:
         facts.add_row("[bold red]inconsistent[/bold red]", escape(problem))
+    if (doubt := _doubt(result)) is not None:
+        facts.add_row("[bold red]busy machine[/bold red]", doubt)
     console.print(_table(result), facts, sep="\n", highlight=False)
 
 
@@ -73,6 +78,15 @@ def _facts(result: Result) -> list[tuple[str, str]]:
         facts.append(("consistent", f"[green]{checked}[/green]"))
     facts.append(("reproduce", f"[bold]{escape(result.reproduce)}[/bold]"))
     return facts
+
+
+def _doubt(result: Result) -> str | None:
+    """When not to trust the figures, or the faults found; None when there is nothing to say."""
+    if result.added > BUSY:
+        return "this machine was too busy to judge: run it again when it is quiet"
+    if not result.ok:
+        return "other work on this machine can do this: run it again when it is quiet; if it comes back, it is a bug"
+    return None
 
 
 def _check(check: Check) -> str:
