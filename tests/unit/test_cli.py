@@ -164,8 +164,20 @@ def test_check_config_shows_routes_targets_and_timeouts(run: Run) -> None:
     Path("hedgerow.yaml").write_text(GOOD)
     assert run("check-config") == 0
     assert run.out.startswith("hedgerow.yaml: ok, 1 route, 2 targets\n")
-    for shown in ("fast", "a  (as asked) at http://127.0.0.1:9001/v1", "after 2s", "at most 10%", "60s", "30s", "600s"):
-        assert shown in run.out
+    assert run.out.splitlines()[1:] == [
+        "",
+        "fast: hedge after 2s, at most 10% of requests; first token 60s, stall 30s, total 600s",
+        "  a  (as asked) at http://127.0.0.1:9001/v1",
+        "  b  (as asked) at http://127.0.0.1:9002/v1",
+    ]
+
+
+def test_check_config_shows_the_whole_of_a_long_url(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    url = f"https://{'long.' * 20}example/v1"
+    Path("hedgerow.yaml").write_text(GOOD.replace("http://127.0.0.1:9001/v1", url))
+    assert run("check-config") == 0
+    assert f"  a  (as asked) at {url}\n" in run.out
 
 
 @pytest.mark.parametrize("never", ["hedge: {delay: off}", "hedge: {delay: 2s, max_hedges: 0}", "max_attempts: 1"])

@@ -11,7 +11,7 @@ from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hedgerow.config import Route, Settings
+    from hedgerow.config import Settings, Target
 
 DEFAULT_FILE = Path("hedgerow.yaml")
 
@@ -108,27 +108,22 @@ def _count(number: int, noun: str) -> str:
 
 
 def _show(settings: Settings) -> None:
-    """The routes as a table on stdout."""
-    from rich.console import Console
-    from rich.table import Table
+    """The routes on stdout, each with its targets in order: no table, which would cut URLs to the terminal's width."""
+    from hedgerow.cli.serving import hedging
+    from hedgerow.config.units import show_duration
 
-    routes = Table("route", "targets in order", "hedge", "first token", "stall", "total")
     for name, route in settings.routes.items():
-        routes.add_row(name, *_cells(route, settings))
-    Console(highlight=False, markup=False).print(routes)
+        times = {
+            "first token": route.timeouts.first_token,
+            "stall": route.timeouts.stall,
+            "total": route.timeouts.total,
+        }
+        limits = ", ".join(f"{what} {show_duration(seconds)}" for what, seconds in times.items())
+        typer.echo(f"\n{name}: {hedging(route)}; {limits}")
+        width = max(map(len, route.targets))
+        for target in route.targets:
+            typer.echo(f"  {target:<{width}}  {_place(settings.targets[target])}")
 
 
-def _cells(route: Route, settings: Settings) -> list[str]:
-    from hedgerow.config.units import show_duration, show_percent
-
-    delay, times = route.hedge_delay, route.timeouts
-    targets = "\n".join(f"{name}  {_place(name, settings)}" for name in route.targets)
-    hedges = "off" if delay is None else f"after {show_duration(delay)}"
-    if delay is not None and (budget := route.hedge.budget) is not None:
-        hedges += f"\nat most {show_percent(budget)}"
-    return [targets, hedges, *(show_duration(each) for each in (times.first_token, times.stall, times.total))]
-
-
-def _place(name: str, settings: Settings) -> str:
-    target = settings.targets[name]
+def _place(target: Target) -> str:
     return f"{target.model or '(as asked)'} at {target.base_url}"

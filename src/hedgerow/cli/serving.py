@@ -112,16 +112,20 @@ def _welcome(settings: Settings, url: str) -> list[str]:
 
 
 def _route(route: Route) -> str:
+    return f"{' → '.join(route.targets)}, {hedging(route)}"
+
+
+def hedging(route: Route) -> str:
+    """When and how often requests of the route are hedged, in words."""
     from hedgerow.config.units import show_duration, show_percent
 
-    targets = " → ".join(route.targets)
     if len(route.targets) == 1:
-        return f"{targets}, no hedge: one target"
+        return "no hedge: one target"
     delay, budget = route.hedge_delay, route.hedge.budget
     if delay is None:
-        return f"{targets}, no hedge"
+        return "no hedge"
     cap = "" if budget is None else f", at most {show_percent(budget)} of requests"
-    return f"{targets}, hedge after {show_duration(delay)}{cap}"
+    return f"hedge after {show_duration(delay)}{cap}"
 
 
 def _askable(settings: Settings) -> str:
