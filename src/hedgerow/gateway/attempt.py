@@ -36,6 +36,7 @@ class Attempt:
 
     __slots__ = (
         "_collected",
+        "_feed",
         "_flight",
         "_held_limit",
         "_room",
@@ -66,6 +67,7 @@ class Attempt:
     def __init__(self, flight: Flight, index: int, target: Target, role: Role, now: float, held_limit: int) -> None:
         self._flight = flight
         self._held_limit = held_limit
+        self._feed: Callable[[bytes], Verdict | None] | None = None
         self.index = index
         self.target = target
         self.role = role
@@ -82,8 +84,8 @@ class Attempt:
         self.last_data_at = now
         self._time = flight.time
         self.committed = False
-        self.whole = False
-        """The body has ended (before commit)."""
+        self.whole: bytes | None = None
+        """The body, once it has ended (before commit)."""
         self.done = False
         """The protocol's end marker has been seen (after commit)."""
         self.ended = False
@@ -99,7 +101,9 @@ class Attempt:
             self.first_token_at = self.last_data_at = now
             flight.run.accepted(self.index)
         elif 200 <= status < 300:
-            self.scanner = flight.protocol.scanner(flight.facts, headers)
+            self.scanner = scanner = flight.protocol.scanner(flight.facts, headers)
+            if scanner.sign is not None:
+                self._feed = scanner.feed
 
     def on_data(self, data: bytes) -> None:
         """A piece before commit: it is held back."""
@@ -107,18 +111,19 @@ class Attempt:
         self.held.append(data)
         if self.received > self._held_limit:
             self._give_up(f"more than {self._held_limit} bytes came before a first token")
-        elif self.scanner is not None and (verdict := self.scanner.feed(data)) is not None:
+        elif (feed := self._feed) is not None and (verdict := feed(data)) is not None:
             self._judged(verdict)
 
     def on_end(self) -> None:
         if self.committed:
             self._body_over(clean=True)
             return
-        self.whole = True
+        held = self.held
+        self.whole = body = held[0] if len(held) == 1 else b"".join(held)
         if self.scanner is None:
-            self._flight.lost(self, self._flight.protocol.classify(self.status or 0, self.headers, self.body()))
+            self._flight.lost(self, self._flight.protocol.classify(self.status or 0, self.headers, body))
         else:
-            self._judged(self.scanner.eof(self.body()))
+            self._judged(self.scanner.eof(body))
 
     def on_error(self, error: UpstreamError) -> None:
         if self.committed:
@@ -139,7 +144,7 @@ class Attempt:
         self._write = write
         self._sign = scanner.sign or 0
         if self.held:
-            body = self.body()
+            body = b"".join(self.held)
             self.held = []
             write(body)
             self._tail = body[-_TAIL:]
@@ -152,11 +157,6 @@ class Attempt:
         """Whether what was delivered so far ends with a blank line."""
         self._catch_up()
         return self._tail.endswith(_EVENT_ENDS)
-
-    def body(self) -> bytes:
-        """All that is held, as one piece."""
-        held = self.held
-        return held[0] if len(held) == 1 else b"".join(held)
 
     def tally(self) -> int:
         """Bytes of the body that have come; after it the scanner has seen them all."""
@@ -215,7 +215,7 @@ class Attempt:
             self.first_token_at = self.last_data_at = self._time()
             self._flight.run.accepted(self.index)
             return
-        if not self.whole and self.call is not None:
+        if self.whole is None and self.call is not None:
             self.call.cancel()
         self._flight.lost(self, verdict)
 

@@ -144,9 +144,9 @@ class Flight:
         if (status := winner.status or 200) < 300:  # else it is only handed through
             self.route.hedger.answered(winner.target.place)
         fields = to_client(winner.headers) + answers.marks(self, winner)
-        if winner.whole:
-            self._exchange.respond(status, (), winner.body(), fields)
-            self._complete(winner.scanner.ending(True) if winner.scanner else None)
+        if winner.whole is not None:
+            self._exchange.respond(status, (), winner.whole, fields)
+            self._complete(winner, winner.scanner.ending(True).usage if winner.scanner else None)
             return
         self._exchange.body = b""  # streams are many and long, and nobody will ask for it again
         length = declared_length(winner.headers) if self.protocol.accepts_head else ()
@@ -196,7 +196,8 @@ class Flight:
             self._break_off(ending.failure, ending.usage)
             return
         self._exchange.end()
-        self._complete(ending)
+        if self._winner is not None:
+            self._complete(self._winner, ending.usage)
 
     # The exchange's Listener.
 
@@ -233,12 +234,11 @@ class Flight:
             self._exchange.body = body  # nobody needs the original: keep one of the two
         return body
 
-    def _complete(self, ending: Ending | None) -> None:
-        winner = self._winner
-        usage = ending.usage if ending is not None else None
-        if winner is not None:
-            self._speak(winner, _WON, None, usage)
-            self._finish(_WON, winner.status, usage)
+    def _complete(self, winner: Attempt, usage: Usage | None) -> None:
+        winner.ended = True
+        if AttemptEnded in self.route.hedger.heard:
+            self.route.hedger.emit(records.ended(self, winner, _WON, None, usage))
+        self._finish(_WON, winner.status, usage)
 
     def _break_off(self, failure: Failure, usage: Usage | None) -> None:
         """The committed answer cannot be completed: say so in the stream, then let it look broken."""

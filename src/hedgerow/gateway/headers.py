@@ -11,7 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from hedgerow.events import Headers
-from hedgerow.http.head import field_lines, fields_in
+from hedgerow.http.head import field_lines, fields_in, joined
 
 HOP_BY_HOP = frozenset(
     {
@@ -71,15 +71,14 @@ def read(headers: Headers) -> Incoming:
 
 def to_client(headers: Headers) -> bytes:
     """An upstream's header fields, as lines, without those that belong to its connection with us."""
-    kept: Headers = []
-    for field in headers:
-        name = field[0]
+    pieces: list[bytes] = []
+    for name, value in headers:
         if name not in _NOT_DOWNSTREAM:
             if name[:_OURS] != _PREFIX:
-                kept.append(field)
-        elif name == b"connection" and field[1].lower() not in _PLAIN_CONNECTION:
+                pieces += (name, b": ", value, b"\r\n")
+        elif name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
             return to_client(_without_listed(headers))
-    return field_lines(kept)
+    return joined(pieces)
 
 
 def declared_length(headers: Headers) -> Headers:

@@ -54,8 +54,13 @@ def field_lines(fields: Sequence[tuple[bytes, bytes]]) -> bytes:
     pieces: list[bytes] = []
     for name, value in fields:
         pieces += (name, b": ", value, b"\r\n")
+    return joined(pieces)
+
+
+def joined(pieces: Sequence[bytes]) -> bytes:
+    """Fields given as name, b": ", value, b"\\r\\n" each, as one block. Raises `ValueError` for a line break in one."""
     lines = b"".join(pieces)
-    if len(lines.splitlines()) != len(fields):  # which bytes split at CR, LF and CRLF, and at nothing else
+    if len(lines.splitlines()) * 4 != len(pieces):  # which bytes split at CR, LF and CRLF, and at nothing else
         raise ValueError("a response field contains a line break")
     return lines
 

@@ -46,7 +46,7 @@ class Scanner(typing.Protocol):
 
     @property
     def sign(self) -> int | None:
-        """A byte of the protocol's end marker; None where there is no end to look for, and `watch` need not be called.
+        """A byte of the protocol's end marker; None where there is no end to look for: `feed` and `watch` say nothing.
 
         Pieces without it may be collected and watched as one: nobody waits for what they say.
         """

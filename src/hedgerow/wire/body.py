@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -30,13 +31,17 @@ _TOKEN = re.compile(rb"(%(string)s)(%(colon)s)?|[{}\[\]]" % _PARTS, re.DOTALL)
 _VALUE = re.compile(rb"%(string)s|%(scalar)s" % _PARTS, re.DOTALL)
 
 
+_quoted = lru_cache(maxsize=64)(msgspec.json.encode)
+"""The names that targets want are few."""
+
+
 def replace_model(body: bytes, model: str, *, unique: bool = False) -> bytes:
     """`body` with the value of every top-level `model` key replaced.
 
     `body` is a valid JSON object that has a top-level string `model` (what a protocol's `facts` established), with
     `unique` exactly one. Keys of that name deeper down stay.
     """
-    value = msgspec.json.encode(model)
+    value = _quoted(model)
     if unique and (early := _EARLY.match(body)):
         start, end = early.span(1)
         return b"".join((body[:start], value, body[end:]))
