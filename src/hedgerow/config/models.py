@@ -225,7 +225,8 @@ the body must also have come at 1 KiB a second on average."""
     idle: Patience = 75.0
     """How long an unused client connection is kept open."""
     drain: Annotated[float, duration(0.0, _DAY)] = 30.0
-    """How long requests under way may still take after SIGTERM before they are cut."""
+    """How long requests under way may still take after SIGTERM before they are cut. New connections are refused at \
+once, idle ones closed after 250ms."""
 
 
 class ServerSettings(Model):
