@@ -23,12 +23,13 @@ class Budget:
     hedges, when a full balance is spent and a hedge asked for after every request. The share counts to the millionth.
     """
 
-    __slots__ = ("_balance", "_earns", "_full", "_over")
+    __slots__ = ("_balance", "_earns", "_full", "_over", "_room")
 
     def __init__(self, share: float, burst: float = BURST) -> None:
         """`share` in (0, 1], as hedges per request; `burst` at least 1. Raises `ValueError` for others."""
         self._earns = round(share * _HEDGE)
         self._full = self._balance = round(burst * _HEDGE)
+        self._room = self._full - self._earns  # the highest balance that a request still raises by all it earns
         if not 0 < self._earns <= _HEDGE:
             raise ValueError("share must be above 0 and at most 1")
         if self._full < _HEDGE:
@@ -37,8 +38,10 @@ class Budget:
 
     def earn(self) -> None:
         """A request has come."""
-        if self._balance < self._full:
-            self._balance = min(self._full, self._balance + self._earns)
+        if self._balance <= self._room:
+            self._balance += self._earns
+        else:
+            self._balance = self._full
 
     def take(self, _now: float = 0.0) -> Refusal | None:
         """Pay for a hedge that starts now, or say why it may not. A `Whether`, to be asked last: a yes is paid for."""
