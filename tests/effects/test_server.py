@@ -151,7 +151,7 @@ def test_less_is_logged_at_a_higher_level(key: str, level: str, told: bool) -> N
     with serve(key, level) as gateway:
         gateway.terminate()
         assert gateway.wait() == 0
-        assert ("draining 0 requests" in gateway.log) == told
+        assert ("draining: 0 requests" in gateway.log) == told
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------
