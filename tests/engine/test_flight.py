@@ -197,6 +197,14 @@ class TestFailuresBeforeCommit:
         assert client.answer_headers[b"x-hedgerow-hedged"] == b"false"
         assert world.of(AttemptEnded)[0].failure.kind is FailureClass.SERVER_ERROR
 
+    def test_an_error_whose_body_never_ends_counts_by_its_status_soon(self) -> None:
+        endless = Answer([(0.0, b'{"error":')], status=503, headers=JSON, head_after=0.1, end="hang")
+        good = Answer([(0.5, WHOLE)], headers=JSON)
+        world, client = one({"a": endless, "b": good}, body=PLAIN, policy=Policy(total=120.0))
+        assert (client.status, client.ended_at) == (200, 5.6)
+        assert world.pools["a"].cancelled_at == [5.1]
+        assert world.of(AttemptEnded)[0].failure.kind is FailureClass.SERVER_ERROR
+
     def test_a_400_is_returned_as_the_upstream_said_it_and_nobody_else_is_asked(self) -> None:
         world, client = one({"a": error(400, "bad", [(b"x-request-id", b"r1")]), "b": stream("B")})
         assert (client.status, client.text) == (400, body_of(error(400, "bad")))

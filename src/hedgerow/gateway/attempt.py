@@ -27,6 +27,10 @@ _TAIL = 4
 """Bytes that the longest of them has."""
 
 
+ERROR_BODY_LIMIT = 5.0
+"""Seconds from an error's head to the end of its body; then its status says enough, and the next target is asked."""
+
+
 def _ignore(_data: bytes) -> None:
     """Takes what follows the end marker: it is nobody's business."""
 
@@ -36,6 +40,7 @@ class Attempt:
 
     __slots__ = (
         "_collected",
+        "_error_limit",
         "_feed",
         "_flight",
         "_held_limit",
@@ -104,6 +109,8 @@ class Attempt:
             self.scanner = scanner = flight.protocol.scanner(flight.facts, headers)
             if scanner.sign is not None:
                 self._feed = scanner.feed
+        else:
+            self._error_limit = flight.later(ERROR_BODY_LIMIT, self._error_overdue)
 
     def on_data(self, data: bytes) -> None:
         """A piece before commit: it is held back."""
@@ -121,6 +128,7 @@ class Attempt:
         held = self.held
         self.whole = body = held[0] if len(held) == 1 else b"".join(held)
         if self.scanner is None:
+            self._error_limit.cancel()
             self._flight.lost(self, self._flight.protocol.classify(self.status or 0, self.headers, body))
         else:
             self._judged(self.scanner.eof(body))
@@ -223,6 +231,10 @@ class Attempt:
         if self.call is not None:
             self.call.cancel()
         self._flight.lost(self, self._cut_short(why))
+
+    def _error_overdue(self) -> None:
+        if self.whole is None and not self.ended:
+            self._give_up(f"its body was not whole within {ERROR_BODY_LIMIT:g} s")
 
     def _cut_short(self, why: str) -> Failure:
         """What an answer means whose body will not come whole: of an error the status says most."""

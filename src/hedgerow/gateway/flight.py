@@ -6,7 +6,9 @@ client that left or reads slowly. Whatever happens, the request ends once: `_fin
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -183,6 +185,10 @@ class Flight:
         self._speak(attempt, Outcome.FAILED, failure)
         self.route.hedger.failed(attempt.target.place, failure, self.time())
         self.run.failed(attempt.index, failure)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Have something called later; for what is too rare for the alarm."""
+        return self._gateway.loop.call_later(seconds, call)
 
     def linger(self, call: Call) -> None:
         """The answer is complete, but its body may go on."""
