@@ -142,7 +142,7 @@ class ClientConnection(asyncio.Protocol):
         if call is None or sink is None:
             return
         self.call = self._sink = None
-        call.over()
+        call.sink = call.connection = None  # as `over` does; it has let go of the rest
         if self._uploading and self.transport.get_write_buffer_size():
             self.drop()  # answered early; the rest of the body must not be waited for
         elif self._keep:

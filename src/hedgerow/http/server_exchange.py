@@ -61,7 +61,6 @@ class ServerExchange:
         "_chunked",
         "_close",
         "_left",
-        "_legacy",
         "_listener",
         "_state",
         "_told_pause",
@@ -69,26 +68,26 @@ class ServerExchange:
         "body",
         "headers",
         "is_last",
+        "legacy",
         "method",
         "peer",
         "started",
         "target",
     )
 
-    def __init__(
-        self, channel: Channel, method: bytes, target: bytes, headers: Headers, body: bytes, last: bool, legacy: bool
-    ) -> None:
+    def __init__(self, channel: Channel, method: bytes, target: bytes, headers: Headers, last: bool) -> None:
         self.method = method
         self.target = target
         self.headers = headers
-        self.body = body
+        self.body = b""
         self.peer = channel.peer
         self.started = False
         self.is_last = last
         """The client has asked for the connection to be closed after this answer."""
         self._channel = channel
         self._transport = channel.transport
-        self._legacy = legacy  # HTTP/1.0
+        self.legacy = False
+        """HTTP/1.0."""
         self._listener: Listener | None = None
         self._state = _UNANSWERED
         self._chunked = False
@@ -111,7 +110,8 @@ class ServerExchange:
             self._refuse("respond")
             return
         head = self._head(status, headers, fields)
-        self._finish()  # first: a listener must not be paused by the last write, it would never be resumed
+        # As `_finish` does, and first: a listener must not be paused by the last write, it would never be resumed.
+        self._state, self._listener = _ENDED, None
         transport = self._transport
         if self.method == b"HEAD" or status == 304:
             head += _declared_length(headers) or (b"content-length: %d\r\n" % len(body) if body else b"")
@@ -132,7 +132,7 @@ class ServerExchange:
             return
         declared = _declared_length(headers)
         bodiless = self._bodiless = self.method == b"HEAD" or status in (204, 304)
-        unframed = self._legacy and not declared and not bodiless
+        unframed = self.legacy and not declared and not bodiless
         self.is_last |= unframed
         head = self._head(status, headers, fields)
         self._left: int | None = None
@@ -239,7 +239,7 @@ class ServerExchange:
         self._close = self.is_last or (self._channel.shared.draining and self._channel.must_close())
         if self._close:
             return head + b"connection: close\r\n"
-        return head + b"connection: keep-alive\r\n" if self._legacy else head
+        return head + b"connection: keep-alive\r\n" if self.legacy else head
 
     def _finish(self) -> None:
         self._state = _ENDED

@@ -41,16 +41,13 @@ class RequestReader:
         "_body",
         "_body_size",
         "_channel",
+        "_exchange",
         "_fed",
         "_feed",
-        "_fields",
         "_flags",
         "_head_size",
         "_headers",
-        "_last",
-        "_legacy",
         "_limits",
-        "_method",
         "_parser",
         "_raw_body",
         "_ready",
@@ -70,6 +67,7 @@ class RequestReader:
         """The client waits for `100 Continue`."""
         self.ended = False
         """The last request this connection may bring has been read."""
+        self._exchange: ServerExchange | None = None  # whose body is being read
         self._body: bytes | bytearray = b""
         self._renew_parser()
 
@@ -98,6 +96,7 @@ class RequestReader:
         """Forget the request being read; nothing may be fed after this."""
         self.phase = IDLE
         self.continue_owed = False
+        self._exchange = None
         self._body = b""
 
     def release(self) -> None:
@@ -127,14 +126,12 @@ class RequestReader:
         # A bound first: what it clears need not be counted field by field.
         if self._head_size + self._fed > limits.header_bytes < head_bytes(self._target, self._headers):
             raise self._head_too_large()
-        self._method = method = parser.get_method()
-        self._last = last = not parser.should_keep_alive()
-        self._legacy = False
-        flags = judge_head(method, self._headers, limits.body_bytes)
+        method, last, headers = parser.get_method(), not parser.should_keep_alive(), self._headers
+        flags = judge_head(method, headers, limits.body_bytes)
+        self._exchange = exchange = ServerExchange(self._channel, method, self._target, headers, last)
         if flags or last:
-            flags = self._judge_rarities(flags)
+            flags = self._judge_rarities(exchange, flags)
         self._flags = flags
-        self._fields = self._headers
         self._headers = []  # for the trailers
         self._body_size = self._raw_body = 0
         self.phase = IN_BODY
@@ -153,34 +150,25 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         """A whole request."""
-        if self._flags:  # an upgrade: see _ignore_upgrade
+        exchange, body = self._exchange, self._body
+        if exchange is None or self._flags:  # an upgrade: see _ignore_upgrade
             return
-        body = self._body
-        self._ready.append(
-            ServerExchange(
-                self._channel,
-                self._method,
-                self._target,
-                self._fields,
-                body if isinstance(body, bytes) else bytes(body),
-                self._last,
-                self._legacy,
-            )
-        )
-        if self._last:
+        self._exchange = None
+        exchange.body = body if isinstance(body, bytes) else bytes(body)
+        self._ready.append(exchange)
+        if exchange.is_last:
             self.ended = True
         self.phase = IDLE
         self.continue_owed = False
         self._body = b""
-        self._fields = self._headers  # the exchange's now; it may let go of them long before its answer ends
 
     # Helpers
 
-    def _judge_rarities(self, flags: int) -> int:
+    def _judge_rarities(self, exchange: ServerExchange, flags: int) -> int:
         # A connection kept open without a word about it is HTTP/1.1, and asking for the version is slow.
-        if self._last or flags & HAS_CONNECTION:
+        if exchange.is_last or flags & HAS_CONNECTION:
             version = self._parser.get_http_version()
-            self._legacy = version == "1.0"
+            exchange.legacy = version == "1.0"
         else:
             version = "1.1"
         flags = judge_version(version, flags)
@@ -210,10 +198,13 @@ class RequestReader:
         llhttp ends such a message at its head and takes a body for the new protocol. So a fresh parser gets the head
         again without the upgrade field; what came behind the head is fed again after it.
         """
-        fields = b"".join([b"%b: %b\r\n" % field for field in self._fields if field[0] != b"upgrade"])
-        version = b"1.0" if self._legacy else b"1.1"
+        exchange = self._exchange
+        if exchange is None:
+            return
+        fields = b"".join([b"%b: %b\r\n" % field for field in exchange.headers if field[0] != b"upgrade"])
+        version = b"1.0" if exchange.legacy else b"1.1"
         self._renew_parser()
-        self._feed(b"%b %b HTTP/%b\r\n%b\r\n" % (self._method, self._target, version, fields))
+        self._feed(b"%b %b HTTP/%b\r\n%b\r\n" % (exchange.method, exchange.target, version, fields))
 
     def _head_too_large(self) -> Refused:
         return Refused(431, f"The request head is larger than {self._limits.header_bytes} bytes.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
@@ -66,15 +68,12 @@ class ChatStream(StreamScanner):
         return self.broken("a JSON document instead of a stream")
 
 
-class ChatBody:
+class ChatBody(msgspec.Struct, eq=False):
     """A whole completion: judged when it is complete."""
 
-    __slots__ = ("_headers", "_usage")
-    sign = None
-
-    def __init__(self, headers: Headers) -> None:
-        self._headers = headers
-        self._usage: Usage | None = None
+    _headers: Headers
+    _usage: Usage | None = None
+    sign: ClassVar[None] = None
 
     def feed(self, data: bytes) -> Verdict | None:
         """Nothing is decided before the end."""
