@@ -127,11 +127,15 @@ class Attempt:
             return
         held = self.held
         self.whole = body = held[0] if len(held) == 1 else b"".join(held)
-        if self.scanner is None:
+        flight, scanner = self._flight, self.scanner
+        if scanner is None:
             self._error_limit.cancel()
-            self._flight.lost(self, self._flight.protocol.classify(self.status or 0, self.headers, body))
+            flight.lost(self, flight.protocol.classify(self.status or 0, self.headers, body))
+        elif isinstance(verdict := scanner.eof(body), Accepted):
+            self.first_token_at = self._time()
+            flight.run.accepted(self.index)
         else:
-            self._judged(self.scanner.eof(body))
+            flight.lost(self, verdict)
 
     def on_error(self, error: UpstreamError) -> None:
         if self.committed:
@@ -223,7 +227,7 @@ class Attempt:
             self.first_token_at = self.last_data_at = self._time()
             self._flight.run.accepted(self.index)
             return
-        if self.whole is None and self.call is not None:
+        if self.call is not None:
             self.call.cancel()
         self._flight.lost(self, verdict)
 

@@ -19,6 +19,8 @@ _PARTS = {
     b"blank": rb"[ \t\r\n]*+",
 }
 
+_FIRST = b'{"model":"'
+
 _EARLY = re.compile(
     rb'%(blank)s\{%(blank)s(?:(?!"model")"[^"\\]*+"%(colon)s(?:%(string)s|%(scalar)s)%(blank)s,%(blank)s)*+'
     rb'"model"%(colon)s(%(string)s)' % _PARTS,
@@ -42,9 +44,14 @@ def replace_model(body: bytes, model: str, *, unique: bool = False) -> bytes:
     `unique` exactly one. Keys of that name deeper down stay.
     """
     value = _quoted(model)
-    if unique and (early := _EARLY.match(body)):
-        start, end = early.span(1)
-        return b"".join((body[:start], value, body[end:]))
+    if unique:
+        if body.startswith(_FIRST):  # as most clients spell it
+            end = body.find(b'"', len(_FIRST)) + 1
+            if body.find(b"\\", len(_FIRST), end) < 0:
+                return b"".join((_FIRST[:-1], value, body[end:]))
+        if early := _EARLY.match(body):
+            start, end = early.span(1)
+            return b"".join((body[:start], value, body[end:]))
     pieces: list[bytes] = []
     done = 0
     for start, end in _spans(body):

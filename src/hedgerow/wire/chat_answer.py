@@ -50,33 +50,48 @@ class _Details(msgspec.Struct, gc=False):
     reasoning_tokens: int | None = None
 
 
-class _Tokens(msgspec.Struct, gc=False):
+class Tokens(msgspec.Struct, gc=False):
+    """The usage of a completion or chunk, as OpenAI writes it."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
 
+    def given(self) -> Usage | None:
+        """The same as we write it; None where no tokens are given."""
+        if self.prompt_tokens is None and self.completion_tokens is None:
+            return None
+        prompt, completion = self.prompt_tokens_details, self.completion_tokens_details
+        return Usage(
+            self.prompt_tokens,
+            self.completion_tokens,
+            prompt.cached_tokens if prompt is not None else None,
+            completion.reasoning_tokens if completion is not None else None,
+        )
+
 
 class _Report(msgspec.Struct, gc=False):
-    usage: _Tokens | None = None
+    usage: Tokens | None = None
 
 
-class _Whole(Answer, gc=False):
-    usage: _Tokens | None = None
+class Whole(Answer, gc=False):
+    """A completion with its usage."""
+
+    usage: Tokens | None = None
 
 
 _decode = msgspec.json.Decoder(Answer).decode
 _decode_report = msgspec.json.Decoder(_Report).decode
-_decode_whole = msgspec.json.Decoder(_Whole).decode
+_decode_whole = msgspec.json.Decoder(Whole).decode
 
 
-def read_whole(document: bytes) -> tuple[Answer, Usage | None] | None:
+def read_whole(document: bytes) -> Whole | None:
     """A completion and its usage in one go; None when either is not as OpenAI writes it, for a closer look."""
     try:
-        whole = _decode_whole(document)
+        return _decode_whole(document)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return whole, _usage(whole.usage)
 
 
 def read_answer(document: bytes) -> Answer | None:
@@ -105,19 +120,7 @@ def read_usage(document: bytes) -> Usage | None:
         tokens = _decode_report(document).usage
     except (msgspec.DecodeError, RecursionError):
         return None
-    return _usage(tokens)
-
-
-def _usage(tokens: _Tokens | None) -> Usage | None:
-    if tokens is None or (tokens.prompt_tokens is None and tokens.completion_tokens is None):
-        return None
-    given, made = tokens.prompt_tokens_details, tokens.completion_tokens_details
-    return Usage(
-        tokens.prompt_tokens,
-        tokens.completion_tokens,
-        given.cached_tokens if given is not None else None,
-        made.reasoning_tokens if made is not None else None,
-    )
+    return tokens.given() if tokens is not None else None
 
 
 def _called(call: Any) -> bool:

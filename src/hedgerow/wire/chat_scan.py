@@ -81,8 +81,10 @@ class ChatBody(msgspec.Struct, eq=False):
 
     def eof(self, held: bytes) -> Verdict:
         """Whether this is an adequate completion."""
-        if (read := read_whole(held)) is not None:
-            answer, self._usage = read
+        answer = read_whole(held)
+        if answer is not None:
+            if answer.usage is not None:
+                self._usage = answer.usage.given()
             if _is_text(answer) or (not _failed(answer) and _answers(answer)):
                 return ACCEPTED
         else:
