@@ -14,7 +14,17 @@ import msgspec
 
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Driver, Run
-from hedgerow.events import Event, Failure, FailureClass, Listener, Reason
+from hedgerow.events import (
+    AttemptEnded,
+    AttemptLaunched,
+    Event,
+    Failure,
+    FailureClass,
+    Listener,
+    Reason,
+    RequestFinished,
+    RequestStarted,
+)
 from hedgerow.policy.budget import Budget
 from hedgerow.policy.health import Health
 from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
@@ -53,6 +63,7 @@ def _budget(policy: Policy) -> Budget | None:
     return Budget(policy.budget) if policy.budget is not None and policy.budget < most else None
 
 
+_OF_EVERY_REQUEST = (RequestStarted, AttemptLaunched, AttemptEnded, RequestFinished)
 _OPTED_OUT = Refusal(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")
 
 
@@ -94,8 +105,8 @@ class Hedger:
             kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
             for kind in get_args(Event)
         }
-        self.heard = frozenset(kind for kind, audience in self._audience.items() if audience)
-        """The kinds of event that somebody listens to; others need not be made."""
+        self.heard = any(self._audience[kind] for kind in _OF_EVERY_REQUEST)
+        """Whether somebody listens to what every request tells; else those records need not be made."""
         self._health = health or Health()
         self._stall = policy.stall
         self._everyone: Sequence[int] = range(len(self.places))

@@ -42,7 +42,7 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
     settings = blueprint.server
     gateway, targets = build(blueprint, loop=loop, listeners=[_Loudly()])
     server = Server(
-        gateway,
+        gateway.__call__,  # as a method: CPython is slower to call an object
         limits=settings.http,
         ssl=None if (tls := settings.certificate) is None else server_ssl_context(tls.cert, tls.key),
         error_body=_error_body,

@@ -12,17 +12,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
-from hedgerow.events import (
-    AttemptEnded,
-    AttemptLaunched,
-    Failure,
-    Outcome,
-    Reason,
-    RequestFinished,
-    RequestStarted,
-    Role,
-    Usage,
-)
+from hedgerow.events import Failure, Outcome, Reason, Role, Usage
 from hedgerow.gateway import answers, records
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.headers import Incoming, declared_length, to_client
@@ -101,7 +91,7 @@ class Flight:
         """Launch the first attempt."""
         self._exchange.listener = self
         route = self.route
-        if RequestStarted in route.hedger.heard:
+        if route.hedger.heard:
             route.hedger.emit(records.started(self))
         self.run.start(self.started_at)
 
@@ -119,7 +109,7 @@ class Flight:
         held_limit = limits.held_bytes if self.facts.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
         self.attempts.append(launched)
-        if AttemptLaunched in self.route.hedger.heard:
+        if self.route.hedger.heard:
             self.route.hedger.emit(records.launched(self, launched))
         launched.call = target.send(
             launched,
@@ -242,7 +232,7 @@ class Flight:
 
     def _complete(self, winner: Attempt, usage: Usage | None) -> None:
         winner.ended = True
-        if AttemptEnded in self.route.hedger.heard:
+        if self.route.hedger.heard:
             self.route.hedger.emit(records.ended(self, winner, _WON, None, usage))
         self._finish(_WON, winner.status, usage)
 
@@ -265,7 +255,7 @@ class Flight:
         if failure is not None and outcome is Outcome.FAILED:
             why = failure.kind, failure.message
             log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
-        if AttemptEnded in self.route.hedger.heard:
+        if self.route.hedger.heard:
             self.route.hedger.emit(records.ended(self, attempt, outcome, failure, usage))
 
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
@@ -279,5 +269,5 @@ class Flight:
             took = self.time() - self.started_at
             route = self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
-        if RequestFinished in self.route.hedger.heard:
+        if self.route.hedger.heard:
             self.route.hedger.emit(records.finished(self, winner, launched, outcome, status, usage))

@@ -26,10 +26,10 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_DROPPED = (HOP_BY_HOP - {b"connection"}) | {b"accept-encoding", b"content-length", b"cookie", b"expect", b"host"}
 _KEYS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
 """Where the SDKs of Anthropic, Azure and Google put a key."""
 _READ = _KEYS | {b"authorization", b"connection"}
+_NOT_UPSTREAM = HOP_BY_HOP | _READ | {b"accept-encoding", b"content-length", b"cookie", b"expect", b"host"}
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc", b"set-cookie"}
 _PREFIX = b"x-hedgerow-"
 _OURS = len(_PREFIX)  # comparing a slice costs half as much as `startswith`
@@ -53,19 +53,18 @@ def read(headers: Headers) -> Incoming:
     authorization: bytes | None = None
     opted_out = False
     for name, value in headers:
-        if name in _DROPPED:
-            continue
-        if name in _READ:
+        if name not in _NOT_UPSTREAM:
+            if name[:_OURS] != _PREFIX:
+                forward += (name, b": ", value, b"\r\n")
+            elif name == b"x-hedgerow-hedge" and value.lower() == b"off":
+                opted_out = True
+        elif name in _READ:
             if name == b"authorization":
                 authorization = value
             elif name in _KEYS:
                 authorization = b"Bearer " + value if authorization is None else authorization
             elif value.lower() not in _PLAIN_CONNECTION:
                 return read(_without_listed(headers))
-        elif name[:_OURS] == _PREFIX:
-            opted_out = opted_out or (name == b"x-hedgerow-hedge" and value.lower() == b"off")
-        else:
-            forward += (name, b": ", value, b"\r\n")
     return Incoming(b"".join(forward), authorization, opted_out)
 
 
