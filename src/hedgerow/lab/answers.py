@@ -6,6 +6,7 @@ No answer has a task of its own; it is a chain of timers, one armed at a time.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -46,7 +47,7 @@ class Visit:
     fields: Fields
 
 
-class Answer:
+class Answer(ABC):
     """One request being answered. Sub-classes say what happens in `begin` and when the timer fires (`_due`)."""
 
     __slots__ = ("_accounts", "_clock", "_exchange", "_fields", "_record", "_timer")
@@ -60,11 +61,13 @@ class Answer:
         self._timer: Timer | None = None
         visit.exchange.listener = self
 
+    @abstractmethod
     def begin(self) -> None:
-        raise NotImplementedError
+        """The request has come."""
 
+    @abstractmethod
     def _due(self) -> None:
-        raise NotImplementedError
+        """The timer has fired."""
 
     def _arm(self, when: float) -> None:
         self._timer = self._clock.call_at(when, self._due)

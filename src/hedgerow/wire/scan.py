@@ -7,6 +7,7 @@ generated text is `\\"`, so a quoted JSON key never matches inside it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
@@ -17,7 +18,7 @@ _BLANK = b" \t\r\n" + BOM
 _DOCUMENT = (b"{", b"[")
 
 
-class StreamScanner:
+class StreamScanner(ABC):
     """A scanner of one event stream; a protocol fills in what its payloads mean."""
 
     __slots__ = (
@@ -52,25 +53,25 @@ class StreamScanner:
 
     # What a protocol says.
 
+    @abstractmethod
     def decide(self, payload: bytes) -> Verdict | None:
         """What one event before commit means; sets `_finished` when it says that the answer is over."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_end(self, payload: bytes) -> bool:
         """Whether this payload, which holds `END`, is the end marker."""
-        raise NotImplementedError
 
+    @abstractmethod
     def error_in(self, payload: bytes) -> Failure | None:
         """The failure that this payload, which holds `ERROR`, reports; None when it reports none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def usage_in(self, payload: bytes) -> Usage | None:
         """The usage that this payload, which holds `USAGE`, reports; None when it reports none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def judge_document(self, body: bytes) -> Verdict:
         """What a body means that is one JSON document although a stream was asked for."""
-        raise NotImplementedError
 
     # The scanner's interface.
 
