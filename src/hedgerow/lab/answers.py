@@ -96,10 +96,10 @@ class Answer(ABC):
         else:
             self._close(Ending.CANCELLED_MID_STREAM)
 
-    def on_pause(self) -> None:
+    def on_pause(self) -> None:  # noqa: B027  # nothing to do is a good answer
         """Only a stream cares."""
 
-    def on_resume(self) -> None:
+    def on_resume(self) -> None:  # noqa: B027  # as above
         """Only a stream cares."""
 
 
