@@ -129,7 +129,7 @@ async def test_cancel_leaves_the_queue() -> None:
     async with Server(silent) as server:
         pool = server.pool(PoolSettings(max_connections=1, redial=False))
         first, second, third = ask(pool), ask(pool), ask(pool)
-        await until(lambda: server.open == 1)
+        await until(lambda: server.open == pool.open == 1)
         cancel(second)
         assert pool.waiting == 1
         cancel(first)  # its slot goes to the third
