@@ -37,12 +37,14 @@ class Exchange(Protocol):
     headers: Headers
     body: bytes
     """Whole. A handler that streams for long puts b"" here once it needs it no more."""
-    peer: str
-    """The client's address for logs, e.g. "127.0.0.1:51234"."""
     listener: Listener | None
     """Set by the handler when it wants to hear of disconnects and back-pressure; None again after the end."""
     started: bool
     """True once a status line has been sent."""
+
+    @property
+    def peer(self) -> str:
+        """The client's address for logs, e.g. "127.0.0.1:51234"."""
 
     def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes, fields: bytes = b"") -> None:
         """Send a whole answer; content-length is added, HEAD and 204/304 send no body.

@@ -70,7 +70,6 @@ class ServerExchange:
         "is_last",
         "legacy",
         "method",
-        "peer",
         "started",
         "target",
     )
@@ -80,7 +79,6 @@ class ServerExchange:
         self.target = target
         self.headers = headers
         self.body = b""
-        self.peer = channel.peer
         self.started = False
         self.is_last = last
         """The client has asked for the connection to be closed after this answer."""
@@ -92,6 +90,11 @@ class ServerExchange:
         self._state = _UNANSWERED
         self._chunked = False
         self._told_pause = False
+
+    @property
+    def peer(self) -> str:
+        """The client's address for logs."""
+        return self._channel.peer
 
     @property
     def listener(self) -> Listener | None:

@@ -51,9 +51,8 @@ class OpenAIChat:
         limit = request.max_completion_tokens
         if limit is None:
             limit = request.max_tokens
-        return Facts(
-            model_of(request), stream_of(request), _side_effects(request), limit if isinstance(limit, int) else None
-        )
+        stream = request.stream is not None and stream_of(request)
+        return Facts(model_of(request), stream, _side_effects(request), limit if isinstance(limit, int) else None)
 
     def rewrite(self, body: bytes, facts: Facts, model: str | None) -> bytes:
         """The body with `model` replaced in place; `facts` must be those of this body."""
