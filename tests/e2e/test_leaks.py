@@ -208,7 +208,7 @@ def left(*kinds: type) -> Counter[str]:
     return Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds))
 
 
-def test_a_thousand_requests_leave_no_task_timer_socket_or_object(labs: Labs, tmp_path: Path) -> None:
+def test_ten_thousand_requests_leave_no_task_timer_socket_or_object(labs: Labs, tmp_path: Path) -> None:
     file = tmp_path / "hedgerow.yaml"
     file.write_text(json.dumps(settings(labs)))
     blueprint = blueprint_of(load(file))
@@ -219,7 +219,7 @@ def test_a_thousand_requests_leave_no_task_timer_socket_or_object(labs: Labs, tm
                 await asyncio.sleep(0.01)
 
     async def nothing_is_left(gateway: Gateway, server: Server) -> None:
-        await Crowd(("127.0.0.1", server.port), 4).send(1_000)
+        await Crowd(("127.0.0.1", server.port), 4).send(10_000)
         await settle(lambda: gateway.in_flight == server.connections == 0)
         await settle(lambda: len(gateway.alarm) == 0)  # it may remember finished requests until their last limit
         await asyncio.sleep(LINGER + 0.1)
