@@ -30,6 +30,7 @@ class LabProcess:
     def __init__(self, arguments: Sequence[str] = (), *, timeout: float = 20.0) -> None:
         """Returns once the lab listens. `timeout` is for this and for each question, in seconds. Raises LabDied."""
         self._timeout = timeout
+        self._told_to_end = False
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
         command = [sys.executable, "-m", "hedgerow.lab", *arguments]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._stderr)  # noqa: S603
@@ -104,6 +105,7 @@ class LabProcess:
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
+        self._told_to_end = self._told_to_end or number in (signal.SIGTERM, signal.SIGINT)
         self._process.send_signal(number)
 
     def kill(self) -> None:
@@ -113,7 +115,8 @@ class LabProcess:
 
     def stop(self) -> int:
         """End it orderly; its exit code. Killed if it takes longer than the timeout. May be called again."""
-        self._process.terminate()
+        if not self._told_to_end:  # told twice, it would die of the second signal
+            self._process.terminate()
         try:
             code = self._process.wait(self._timeout)
         except subprocess.TimeoutExpired:
