@@ -27,7 +27,7 @@ from hedgerow.events import (
 )
 from hedgerow.policy.budget import Budget
 from hedgerow.policy.health import Health
-from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
+from hedgerow.policy.plan import Candidate, Plan, Policy, Refusal, Whether
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -40,21 +40,6 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     candidate: Candidate
     own_key: bool = True
     own_model: bool = True
-
-
-class Policy(msgspec.Struct, frozen=True, gc=False):
-    """How a route hedges. Times are seconds, `inf` switches a rule off; see `policy.plan.Plan`.
-
-    `budget` is the most hedges per request, in (0, 1] (see `policy.budget`); None sets no bound.
-    """
-
-    delay: float = inf
-    max_hedges: int = 1
-    max_attempts: int = 2
-    budget: float | None = None
-    first_token: float = inf
-    stall: float = inf
-    total: float = inf
 
 
 def _budget(policy: Policy) -> Budget | None:

@@ -215,7 +215,7 @@ def test_a_second_signal_stops_at_once(labs: tuple[LabProcess, LabProcess]) -> N
 
         assert not asyncio.run(story()).whole
         assert gateway.wait() == 1
-        assert "stopped at once: 1 requests under way were cut off" in gateway.log
+        assert "stopped at once, with 1 request under way" in gateway.log
         until(lambda: lab.stats()["open"] == 0)
 
 

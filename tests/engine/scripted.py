@@ -15,12 +15,12 @@ from hedgerow.events import Event, Headers
 from hedgerow.gateway.core import Gateway, Limits
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.target import Target
-from hedgerow.hedger import Hedger, Place, Policy
+from hedgerow.hedger import Hedger, Place
 from hedgerow.http.exchange import Listener
 from hedgerow.http.head import fields_in
 from hedgerow.http.upstream import Sink
 from hedgerow.policy.health import Health
-from hedgerow.policy.plan import Candidate
+from hedgerow.policy.plan import Candidate, Policy
 from hedgerow.testing import VirtualLoop, run_virtual
 
 SSE: Headers = [(b"content-type", b"text/event-stream; charset=utf-8")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hedgerow.events import AttemptLaunched, HedgeSkipped, Reason, Role
-from hedgerow.hedger import Policy
+from hedgerow.policy.plan import Policy
 from tests.engine.scripted import JSON, RecordingExchange, World, play
 from tests.engine.test_flight import STALLED, error, stream
 

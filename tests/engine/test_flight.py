@@ -25,7 +25,7 @@ from hedgerow.events import (
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.core import Limits
 from hedgerow.gateway.flight import Flight
-from hedgerow.hedger import Policy
+from hedgerow.policy.plan import Policy
 from tests.engine.scripted import JSON, REFUSED, SSE, Answer, RecordingExchange, Script, Scripts, World, play
 
 
@@ -204,6 +204,18 @@ class TestFailuresBeforeCommit:
         assert (client.status, client.ended_at) == (200, 5.6)
         assert world.pools["a"].cancelled_at == [5.1]
         assert world.of(AttemptEnded)[0].failure.kind is FailureClass.SERVER_ERROR
+
+    def test_the_wait_for_an_errors_body_ends_with_its_attempt(self) -> None:
+        async def story(world: World) -> None:
+            client = world.request(PLAIN)
+            await asyncio.sleep(1.0)
+            client.leave()
+            handles = [handle for handle in world.loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]  # asyncio's own heap
+            assert handles == []
+
+        endless = Answer([(0.0, b'{"error":')], status=503, headers=JSON, head_after=0.1, end="hang")
+        world = play({"a": endless}, story, policy=Policy())
+        assert [e.outcome for e in world.of(AttemptEnded)] == [Outcome.CLIENT_GONE]
 
     def test_a_400_is_returned_as_the_upstream_said_it_and_nobody_else_is_asked(self) -> None:
         world, client = one({"a": error(400, "bad", [(b"x-request-id", b"r1")]), "b": stream("B")})

@@ -16,6 +16,7 @@ from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.http.client_settings import PoolSettings
 from hedgerow.http.limits import Limits
 from hedgerow.policy.naming import RouteNames
+from hedgerow.policy.plan import Policy
 
 FULL = """\
 targets:
@@ -116,23 +117,13 @@ def test_routes_arrive_whole_and_a_delay_that_is_off_never_comes(settings: Setti
     assert sent(blueprint_of(settings, environ={})).routes == {
         "fast": RouteBlueprint(
             targets=("a", "b", "b"),
-            delay=1.5,
-            max_hedges=2,
-            max_attempts=2,
-            budget=0.125,
-            first_token=3.0,
-            stall=2.0,
-            total=60.0,
+            policy=Policy(
+                delay=1.5, max_hedges=2, max_attempts=2, budget=0.125, first_token=3.0, stall=2.0, total=60.0
+            ),
         ),
         "slow-*": RouteBlueprint(
             targets=("c", "a"),
-            delay=inf,
-            max_hedges=0,
-            max_attempts=2,
-            budget=None,
-            first_token=5.0,
-            stall=6.0,
-            total=7.0,
+            policy=Policy(delay=inf, max_hedges=0, max_attempts=2, budget=None, first_token=5.0, stall=6.0, total=7.0),
         ),
     }
 

@@ -55,8 +55,7 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
     on_ready(_url(settings, server.port))
     await stop.wait()
     gateway.draining = True
-    count = gateway.in_flight
-    what = f"{count} request{'' if count == 1 else 's'}"
+    what = _requests(gateway.in_flight)
     log.info("draining: %s under way, for %g s at most; signal again to stop at once", what, settings.drain)
     whole = await _drain(server, settings.drain, at_once)
     await asyncio.gather(*(target.close() for target in targets))
@@ -72,11 +71,15 @@ async def _drain(server: Server, limit: float, at_once: asyncio.Event) -> bool:
         if not drain.result():
             log.warning("the drain timeout cut off requests under way (server.timeouts.drain)")
         return drain.result()
-    log.warning("stopped at once: %d requests under way were cut off", server.in_flight)
+    log.warning("stopped at once, with %s under way", _requests(server.in_flight))
     drain.cancel()
     await asyncio.gather(drain, return_exceptions=True)
     await server.close()
     return False
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count} requests"
 
 
 def _calm_collector() -> None:

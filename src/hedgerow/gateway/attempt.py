@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,7 @@ class Attempt:
         self._flight = flight
         self._held_limit = held_limit
         self._feed: Callable[[bytes], Verdict | None] | None = None
+        self._error_limit: TimerHandle | None = None
         self.index = index
         self.target = target
         self.role = role
@@ -129,7 +131,6 @@ class Attempt:
         self.whole = body = held[0] if len(held) == 1 else b"".join(held)
         flight, scanner = self._flight, self.scanner
         if scanner is None:
-            self._error_limit.cancel()
             flight.lost(self, flight.protocol.classify(self.status or 0, self.headers, body))
         elif isinstance(verdict := scanner.eof(body), Accepted):
             self.first_token_at = self._time()
@@ -164,6 +165,12 @@ class Attempt:
         call.deliver_to(self._pass_on if scanner.sign is None else self._forward)
         if scanner.watch(b""):
             self._complete()
+
+    def end(self) -> None:
+        """It is over: nothing of it may happen any more."""
+        self.ended = True
+        if self._error_limit is not None:
+            self._error_limit.cancel()
 
     def between_events(self) -> bool:
         """Whether what was delivered so far ends with a blank line."""
@@ -237,8 +244,7 @@ class Attempt:
         self._flight.lost(self, self._cut_short(why))
 
     def _error_overdue(self) -> None:
-        if self.whole is None and not self.ended:
-            self._give_up(f"its body was not whole within {ERROR_BODY_LIMIT:g} s")
+        self._give_up(f"its body was not whole within {ERROR_BODY_LIMIT:g} s")
 
     def _cut_short(self, why: str) -> Failure:
         """What an answer means whose body will not come whole: of an error the status says most."""

@@ -12,6 +12,7 @@ import msgspec
 from hedgerow.events import Headers
 from hedgerow.http.client_settings import PoolSettings
 from hedgerow.http.limits import Limits
+from hedgerow.policy.plan import Policy
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,16 +35,10 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
 
 
 class RouteBlueprint(_Part, frozen=True, kw_only=True):
-    """One route: the names of its targets in order, and its `hedger.Policy`."""
+    """One route: the names of its targets in order, and how it hedges."""
 
     targets: tuple[str, ...]
-    delay: float
-    max_hedges: int
-    max_attempts: int
-    budget: float | None
-    first_token: float
-    stall: float
-    total: float
+    policy: Policy
 
 
 class Certificate(_Part, frozen=True, kw_only=True):

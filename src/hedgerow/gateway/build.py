@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from hedgerow.events import Listener
 from hedgerow.gateway.access import Access
-from hedgerow.gateway.blueprint import Blueprint, RouteBlueprint, TargetBlueprint
+from hedgerow.gateway.blueprint import Blueprint, TargetBlueprint
 from hedgerow.gateway.core import Gateway, Limits
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.target import Target
-from hedgerow.hedger import Hedger, Place, Policy
+from hedgerow.hedger import Hedger, Place
 from hedgerow.http.client import Pool
 from hedgerow.http.client_settings import Origin
 from hedgerow.policy.health import Health
@@ -29,7 +29,7 @@ def build(
     health = Health()
     routes = {
         name: Route(
-            Hedger(name, [targets[n].place for n in route.targets], _policy(route), listeners=listeners, health=health),
+            Hedger(name, [targets[n].place for n in route.targets], route.policy, listeners=listeners, health=health),
             [targets[n] for n in route.targets],
         )
         for name, route in blueprint.routes.items()
@@ -45,18 +45,6 @@ def build(
         access=Access(server.api_keys) if server.api_keys else None,
     )
     return gateway, tuple(targets.values())
-
-
-def _policy(route: RouteBlueprint) -> Policy:
-    return Policy(
-        delay=route.delay,
-        max_hedges=route.max_hedges,
-        max_attempts=route.max_attempts,
-        budget=route.budget,
-        first_token=route.first_token,
-        stall=route.stall,
-        total=route.total,
-    )
 
 
 def _target(name: str, target: TargetBlueprint) -> Target:

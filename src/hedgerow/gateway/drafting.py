@@ -12,6 +12,7 @@ from hedgerow.gateway.blueprint import Blueprint, Certificate, RouteBlueprint, S
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.limits import Limits
 from hedgerow.http.proxy import proxy_for
+from hedgerow.policy.plan import Policy
 
 
 def blueprint_of(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Blueprint:
@@ -59,8 +60,7 @@ def _pool(target: config.Target, environ: Mapping[str, str]) -> PoolSettings:
 
 def _route(route: config.Route) -> RouteBlueprint:
     hedge, timeouts = route.hedge, route.timeouts
-    return RouteBlueprint(
-        targets=route.targets,
+    policy = Policy(
         delay=inf if hedge.delay is None else hedge.delay,
         max_hedges=0 if hedge.delay is None else hedge.max_hedges,
         max_attempts=route.attempts,
@@ -69,6 +69,7 @@ def _route(route: config.Route) -> RouteBlueprint:
         stall=timeouts.stall,
         total=timeouts.total,
     )
+    return RouteBlueprint(targets=route.targets, policy=policy)
 
 
 def _server(server: config.ServerSettings) -> ServerBlueprint:

@@ -251,7 +251,7 @@ class Flight:
         self._finish(Outcome.FAILED_AFTER_COMMIT, winner.status, usage)
 
     def _speak(self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None) -> None:
-        attempt.ended = True
+        attempt.end()
         if failure is not None and outcome is Outcome.FAILED:
             why = failure.kind, failure.message
             log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)

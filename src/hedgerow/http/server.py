@@ -148,7 +148,7 @@ class Server:
         with selectors.DefaultSelector() as selector:
             for sock in self.sockets:
                 selector.register(sock.fileno(), selectors.EVENT_READ)
-            while selector.get_map() and selector.select(0) and loop.time() < deadline:  # noqa: ASYNC110
+            while selector.get_map() and selector.select(0) and loop.time() < deadline:  # noqa: ASYNC110  (the kernel sets no event)
                 await asyncio.sleep(0)
         for _ in range(_SET_UP_TURNS):
             await asyncio.sleep(0)

@@ -33,7 +33,7 @@ class LabProcess:
         self._told_to_end = False
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
         command = [sys.executable, "-m", "hedgerow.lab", *arguments]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._stderr)  # noqa: S603
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._stderr)  # noqa: S603  (our own interpreter)
         ready = self._ready_line()
         self.name: str = ready["name"]
         self.url: str = ready["url"]
