@@ -75,7 +75,7 @@ def requests() -> None:
     for size in (2_000, 50_000):
         early = request(size)
         late = json.dumps(dict(reversed(json.loads(early).items()))).encode()
-        facts = CHAT.facts(early)
+        facts = CHAT.facts(b"/v1/chat/completions", early)
         show(f"facts of a {len(early)} B request", microseconds(partial(CHAT.facts, early)))
         show("  model replaced, first key", microseconds(partial(CHAT.rewrite, early, facts, "gpt-5-mini")))
         show("  model replaced, last key", microseconds(partial(CHAT.rewrite, late, facts, "gpt-5-mini")))

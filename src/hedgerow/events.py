@@ -68,7 +68,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
 
     `status` is the upstream's HTTP status, or the one its in-stream error frame means; None when nothing answered.
     `body` is the upstream's body, unchanged (for an in-stream error frame: its JSON), None when nothing answered.
-    `retry_after` is in seconds. `message` is ours, for logs.
+    `retry_after` is in seconds. `message` is ours, for logs. `unsent`: the upstream never got the request.
     """
 
     kind: FailureClass
@@ -77,15 +77,30 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     headers: Headers | None = None
     body: bytes | None = None
     retry_after: float | None = None
+    unsent: bool = False
+
+
+class UsageSource(StrEnum):
+    """How an attempt's tokens are known."""
+
+    REPORTED = "reported"
+    """The upstream said so when its answer was complete."""
+    PARTIAL = "partial"
+    """The attempt ended early: what it had reported or sent until then, so at least this much."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens as the upstream reported them; None where it did not say."""
+    """Tokens of one attempt; None where they are not known.
+
+    `input_tokens` are all of the prompt, those read from a cache or written to one included; `output_tokens` include
+    reasoning.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_input_tokens: int | None = None
     reasoning_tokens: int | None = None
+    source: UsageSource = UsageSource.REPORTED
 
 
 class RequestStarted(msgspec.Struct, frozen=True, gc=False):

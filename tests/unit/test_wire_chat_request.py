@@ -51,7 +51,7 @@ def body(**fields: Any) -> bytes:
 )
 def test_the_facts_of_a_request(fields: dict[str, Any], facts: Facts | str) -> None:
     expected = facts if isinstance(facts, Facts) else Facts("fast", False, facts)
-    assert CHAT.facts(body(**fields)) == expected
+    assert CHAT.facts(b"/v1/chat/completions", body(**fields)) == expected
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_bad_request_is_refused_as_openai_would(
     raw: bytes, message: str, param: str | None, code: str | None
 ) -> None:
     with pytest.raises(RequestError) as caught:
-        CHAT.facts(raw)
+        CHAT.facts(b"/v1/chat/completions", raw)
     assert (caught.value.status, caught.value.message) == (400, message)
     assert (caught.value.param, caught.value.code) == (param, code)
 
@@ -122,7 +122,7 @@ def test_a_bad_request_is_refused_as_openai_would(
 @pytest.mark.parametrize("odd", [b'"broken \\ud83d emoji"', b"NaN", b'"\xff"', b'{"model":"deep","stream":1}'])
 def test_what_only_strict_parsers_refuse_passes_with_its_bytes(odd: bytes) -> None:
     raw = b'{"model":"fast","stream":true,"messages":[' + odd + b"]}"
-    facts = CHAT.facts(raw)
+    facts = CHAT.facts(b"/v1/chat/completions", raw)
     assert facts == Facts("fast", True)
     assert CHAT.rewrite(raw, facts, "gpt") == raw.replace(b'"fast"', b'"gpt"')
 
@@ -130,14 +130,14 @@ def test_what_only_strict_parsers_refuse_passes_with_its_bytes(odd: bytes) -> No
 @pytest.mark.parametrize("model", [None, "fast"])
 def test_a_body_whose_model_stays_is_the_same_object(model: str | None) -> None:
     raw = body()
-    assert CHAT.rewrite(raw, CHAT.facts(raw), model) is raw
+    assert CHAT.rewrite(raw, CHAT.facts(b"/v1/chat/completions", raw), model) is raw
 
 
 @given(st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
 def test_random_bytes_are_refused_and_never_raise_otherwise(raw: bytes) -> None:
     for attempt in (raw, b'{"model":"x","a":' + raw + b"}", b'{"model":' + raw + b"}"):
         with suppress(RequestError):
-            CHAT.facts(attempt)
+            CHAT.facts(b"/v1/chat/completions", attempt)
 
 
 def test_errors_of_our_own_have_openais_shape_and_no_end_marker() -> None:

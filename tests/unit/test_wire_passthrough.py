@@ -27,12 +27,12 @@ WHY = "not a hedgeable endpoint"
     ],
 )
 def test_the_facts_are_what_can_be_read(body: bytes, facts: Facts) -> None:
-    assert OTHER.facts(body) == facts
+    assert OTHER.facts(b"/v1/files", body) == facts
 
 
 def test_the_model_is_replaced_where_there_is_one() -> None:
     for body, edited in ((b'{"model":"x","model":"x"}', b'{"model":"y","model":"y"}'), (b"\x00raw", b"\x00raw")):
-        assert OTHER.rewrite(body, OTHER.facts(body), "y") == edited
+        assert OTHER.rewrite(body, OTHER.facts(b"/v1/files", body), "y") == edited
 
 
 def test_the_head_decides_and_only_a_broken_connection_is_a_failure() -> None:

@@ -104,7 +104,7 @@ class Gateway:
                 return
             if not (protocol.hedgeable or pages.is_below_v1(exchange.target)):
                 raise RequestError(404, pages.no_such_path(exchange.target), code="not_found")
-            facts = protocol.facts(exchange.body)
+            facts = protocol.facts(exchange.target, exchange.body)
             route = self._routes.get(facts.model or "") or self._route_for(facts, protocol)
         except RequestError as error:
             refuse(exchange, protocol, error)

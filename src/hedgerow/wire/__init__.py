@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hedgerow.wire.base import Protocol
+from hedgerow.wire.base import Family, Protocol
 from hedgerow.wire.openai_chat import OpenAIChat
 from hedgerow.wire.passthrough import Passthrough
 
 _PASSTHROUGH: Protocol = Passthrough()
-_PASSTHROUGH_ANTHROPIC: Protocol = Passthrough(anthropic=True)
+_PASSTHROUGH_ANTHROPIC: Protocol = Passthrough(Family.ANTHROPIC)
 _POSTED: dict[bytes, Protocol] = {
     b"/v1/chat/completions": OpenAIChat(),
 }

@@ -7,14 +7,32 @@ first through `feed` until there is a verdict, then, if the attempt was committe
 from __future__ import annotations
 
 import typing
+from abc import ABC, abstractmethod
+from enum import StrEnum
 
 import msgspec
 
 from hedgerow.events import Failure, Headers, Usage
+from hedgerow.wire import failures
+
+
+class Family(StrEnum):
+    """Protocols that one kind of server speaks, with one way to present a key."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+    HTTP = "http"
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """The first token (for a non-streaming answer: the whole adequate body) is here."""
+    """The first token (for a non-streaming answer: the whole adequate body) is here.
+
+    `instead` is the whole answer in the form that was asked for, where it came in the other one (a JSON document
+    instead of a stream, or the reverse): it is delivered in place of what came. Only `Scanner.eof` sets it.
+    """
+
+    instead: bytes | None = None
 
 
 ACCEPTED = Accepted()
@@ -29,16 +47,21 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):
-    """What the gateway needs to know of a request body.
+    """What the gateway needs to know of a request.
 
-    `forbids_hedge` says in a few words why a second attempt must not be started by delay (side effects), None if it
-    may. `max_output_tokens` is the client's own limit, if any.
+    `forbids_hedge` says in a few words why a second attempt must never be started by delay (side effects), None if it
+    may. `needs` are the things that a route must allow before one may be: "n", "audio", "store". `max_output_tokens` is
+    the client's own limit, if any; `inputs` how many texts are to be embedded. `wants_usage` is False where the
+    protocol's streams report usage only on demand and the client made none.
     """
 
     model: str | None
     stream: bool
     forbids_hedge: str | None = None
     max_output_tokens: int | None = None
+    needs: tuple[str, ...] = ()
+    inputs: int | None = None
+    wants_usage: bool = True
 
 
 class Scanner(typing.Protocol):
@@ -65,38 +88,72 @@ class Scanner(typing.Protocol):
         """
 
     def ending(self, clean: bool) -> Ending:
-        """After commit: the body ended (`clean`) or broke off (not `clean`).
+        """The body ended (`clean`), broke off or was given up (not `clean`).
 
-        The usage is also right after a failed verdict: what the attempt reported until then.
+        The usage is right at any time, before commit too: what the attempt reported or sent until then.
         """
 
 
-class Protocol(typing.Protocol):
+class Protocol(ABC):
     """One wire protocol, e.g. OpenAI chat completions."""
 
-    name: str
+    name: typing.ClassVar[str]
     """As in metrics and events, e.g. "openai.chat"."""
-    hedgeable: bool
+    family: Family
+    hedgeable: typing.ClassVar[bool] = True
     """False: the request goes to the route's primary only, whatever happens."""
-    accepts_head: bool
+    accepts_head: typing.ClassVar[bool] = False
     """True: the response head alone decides, with any status; the body is not judged before commit."""
+    asks_for_usage: typing.ClassVar[bool] = False
+    """True: streams report usage only where the request asks for it, which `rewrite` can."""
+    converts: typing.ClassVar[bool] = False
+    """True: `as_document` and `as_stream` are there."""
 
-    def facts(self, body: bytes) -> Facts:
-        """Raises `RequestError` (400) when the body cannot be understood well enough to route it."""
+    @abstractmethod
+    def facts(self, target: bytes, body: bytes) -> Facts:
+        """What is known of a request to `target` (path and query) with this body.
 
-    def rewrite(self, body: bytes, facts: Facts, model: str | None) -> bytes:
-        """The body to send upstream: the bytes unchanged but for `model` (None: keep the client's)."""
+        Raises `RequestError` (400) when it cannot be understood well enough to route it.
+        """
 
-    def scanner(self, facts: Facts, headers: Headers) -> Scanner:
-        """A scanner for one attempt's 2xx answer with these response headers."""
+    @abstractmethod
+    def rewrite(
+        self, body: bytes, facts: Facts, model: str | None, *, usage: bool = False, stream: bool = False
+    ) -> bytes:
+        """The body to send upstream: the bytes unchanged but for `model` (None: keep the client's).
+
+        `usage` asks a stream to report usage, `stream` asks for a stream where the client did not.
+        """
+
+    def retarget(self, target: bytes, facts: Facts, model: str | None, *, stream: bool = False) -> bytes:
+        """The path and query to ask for, where they say more than the endpoint; as `rewrite` for bodies."""
+        return target
+
+    @abstractmethod
+    def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
+        """A scanner for one attempt's 2xx answer with these response headers.
+
+        Without `reasoning_counts` the model's reasoning is not yet a first token.
+        """
 
     def classify(self, status: int, headers: Headers, body: bytes) -> Failure:
         """What a non-2xx answer means; the failure carries status, headers and body unchanged."""
+        return failures.classify(status, headers, body)
 
+    @abstractmethod
     def error_body(
         self, status: int, message: str, *, kind: str, code: str | None = None, param: str | None = None
     ) -> bytes:
         """A JSON error in this protocol's shape, for when no upstream answered."""
 
+    @abstractmethod
     def error_frame(self, failure: Failure) -> bytes:
         """An in-stream error in this protocol, sent after commit when the winner broke off."""
+
+    def as_document(self, stream: bytes) -> bytes:
+        """The JSON document that a whole stream amounts to. Raises `ValueError` where it is not whole or not clear."""
+        raise ValueError(f"{self.name} has no document for a stream")
+
+    def as_stream(self, document: bytes) -> bytes:
+        """The stream that a whole document amounts to. Raises `ValueError` where it is no answer of this protocol."""
+        raise ValueError(f"{self.name} has no stream for a document")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
-from hedgerow.wire.base import ACCEPTED, Ending, Verdict
+from hedgerow.wire.base import ACCEPTED, Verdict
 from hedgerow.wire.chat_answer import Answer, Choice, read_answer, read_usage, read_whole
 from hedgerow.wire.failures import classify_frame
-from hedgerow.wire.scan import StreamScanner, is_compressed
+from hedgerow.wire.scan import StreamScanner
+from hedgerow.wire.whole import WholeBody, not_json
 
 _DONE = b"[DONE]"
 
@@ -24,6 +23,7 @@ class ChatStream(StreamScanner):
     sign = ord("D")
     ERROR = b'"error"'
     USAGE = b'"prompt_tokens"'
+    DELTA = b'"delta"'
 
     def decide(self, payload: bytes) -> Verdict | None:
         """A chunk decides when it holds output, a content filter's verdict or an error."""
@@ -68,43 +68,28 @@ class ChatStream(StreamScanner):
         return self.broken("a JSON document instead of a stream")
 
 
-class ChatBody(msgspec.Struct, eq=False):
+class ChatBody(WholeBody):
     """A whole completion: judged when it is complete."""
 
-    _headers: Headers
-    _usage: Usage | None = None
-    sign: ClassVar[None] = None
+    __slots__ = ()
 
-    def feed(self, data: bytes) -> Verdict | None:
-        """Nothing is decided before the end."""
-        return None
-
-    def eof(self, held: bytes) -> Verdict:
+    def judge(self, body: bytes) -> Verdict:
         """Whether this is an adequate completion."""
-        answer = read_whole(held)
+        answer = read_whole(body)
         if answer is not None:
             if answer.usage is not None:
-                self._usage = answer.usage.given()
+                self.usage = answer.usage.given()
             if _is_text(answer) or (not _failed(answer) and _answers(answer)):
                 return ACCEPTED
         else:
-            self._usage = read_usage(held)
-        return judge(held, self._headers)
-
-    def watch(self, data: bytes) -> bool:
-        """The answer was whole when it was committed."""
-        return True
-
-    def ending(self, clean: bool) -> Ending:
-        """The answer was whole when it was committed."""
-        return Ending(None, self._usage)
+            self.usage = read_usage(body)
+        return judge(body, self.headers)
 
 
 def judge(body: bytes, headers: Headers) -> Verdict:
     """What a complete 2xx body means that should be one chat completion."""
-    start = body[:64].lstrip()[:1]
-    if start != b"{":
-        return Failure(FailureClass.PROTOCOL, _not_json(start, headers))
+    if body[:64].lstrip()[:1] != b"{":
+        return not_json(body)
     try:
         answer = read_answer(body)
     except ValueError:
@@ -148,9 +133,3 @@ def _failed(answer: Answer) -> bool:
         if choice.finish_reason == "error":
             return True
     return False
-
-
-def _not_json(start: bytes, headers: Headers) -> str:
-    if is_compressed(headers):
-        return "a compressed body although identity was asked for"
-    return {b"<": "an HTML page instead of JSON", b"": "the answer has no body"}.get(start, "the body is not JSON")

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from hedgerow.events import Failure, Headers
-from hedgerow.wire import errors, failures
+from hedgerow.events import Headers
 from hedgerow.wire.base import Facts, Scanner
 from hedgerow.wire.body import replace_model
 from hedgerow.wire.chat_scan import ChatBody, ChatStream
+from hedgerow.wire.openai_base import OpenAIProtocol
 from hedgerow.wire.request import Reader, Routed, model_of, stream_of
 
 _CLIENT_TOOLS = ("function", "custom")
@@ -38,14 +38,12 @@ class _Request(Routed):
 _read = Reader(_Request).read
 
 
-class OpenAIChat:
+class OpenAIChat(OpenAIProtocol):
     """Chat completions, streamed or whole."""
 
     name = "openai.chat"
-    hedgeable = True
-    accepts_head = False
 
-    def facts(self, body: bytes) -> Facts:
+    def facts(self, target: bytes, body: bytes) -> Facts:
         """Raises `RequestError` (400) for broken JSON, wrong types, no model, or a repeated `model` or `stream`."""
         request = _read(body)
         limit = request.max_completion_tokens
@@ -54,29 +52,17 @@ class OpenAIChat:
         stream = request.stream is not None and stream_of(request)
         return Facts(model_of(request), stream, _side_effects(request), limit if isinstance(limit, int) else None)
 
-    def rewrite(self, body: bytes, facts: Facts, model: str | None) -> bytes:
+    def rewrite(
+        self, body: bytes, facts: Facts, model: str | None, *, usage: bool = False, stream: bool = False
+    ) -> bytes:
         """The body with `model` replaced in place; `facts` must be those of this body."""
         if model is None or model == facts.model:
             return body
         return replace_model(body, model, unique=True)
 
-    def scanner(self, facts: Facts, headers: Headers) -> Scanner:
+    def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
         """A scanner for what was asked for, a stream or a whole body."""
         return ChatStream(headers) if facts.stream else ChatBody(headers)
-
-    def classify(self, status: int, headers: Headers, body: bytes) -> Failure:
-        """What a non-2xx answer means."""
-        return failures.classify(status, headers, body)
-
-    def error_body(
-        self, status: int, message: str, *, kind: str, code: str | None = None, param: str | None = None
-    ) -> bytes:
-        """OpenAI's error JSON."""
-        return errors.openai_body(message, kind=kind, code=code, param=param)
-
-    def error_frame(self, failure: Failure) -> bytes:
-        """OpenAI's in-stream error."""
-        return errors.openai_frame(failure)
 
 
 def _side_effects(request: _Request) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers
-from hedgerow.wire import errors, failures
-from hedgerow.wire.base import ACCEPTED, Ending, Facts, Scanner, Verdict
+from hedgerow.wire import errors
+from hedgerow.wire.base import ACCEPTED, Ending, Facts, Family, Protocol, Scanner, Verdict
 from hedgerow.wire.body import replace_model
 
 
@@ -19,17 +19,17 @@ _decode = msgspec.json.Decoder(_Request).decode
 _UNKNOWN = Facts(None, False, "not a hedgeable endpoint")
 
 
-class Passthrough:
+class Passthrough(Protocol):
     """Any endpoint that hedgerow does not understand."""
 
     name = "http.passthrough"
     hedgeable = False
     accepts_head = True
 
-    def __init__(self, *, anthropic: bool = False) -> None:
-        self._anthropic = anthropic
+    def __init__(self, family: Family = Family.OPENAI) -> None:
+        self.family = family
 
-    def facts(self, body: bytes) -> Facts:
+    def facts(self, target: bytes, body: bytes) -> Facts:
         """Model and stream flag where the body is JSON that has them; never raises."""
         if body[:64].lstrip()[:1] != b"{":
             return _UNKNOWN
@@ -39,25 +39,23 @@ class Passthrough:
             return _UNKNOWN
         return Facts(request.model, bool(request.stream), _UNKNOWN.forbids_hedge)
 
-    def rewrite(self, body: bytes, facts: Facts, model: str | None) -> bytes:
+    def rewrite(
+        self, body: bytes, facts: Facts, model: str | None, *, usage: bool = False, stream: bool = False
+    ) -> bytes:
         """The body with every top-level `model` replaced, where it had one."""
         if model is None or facts.model is None or model == facts.model:
             return body
         return replace_model(body, model)
 
-    def scanner(self, facts: Facts, headers: Headers) -> Scanner:
+    def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
         """A scanner that takes everything."""
         return _Anything()
-
-    def classify(self, status: int, headers: Headers, body: bytes) -> Failure:
-        """What a non-2xx answer means."""
-        return failures.classify(status, headers, body)
 
     def error_body(
         self, status: int, message: str, *, kind: str, code: str | None = None, param: str | None = None
     ) -> bytes:
         """OpenAI's error JSON, or Anthropic's."""
-        if self._anthropic:
+        if self.family is Family.ANTHROPIC:
             return errors.anthropic_body(status, message)
         return errors.openai_body(message, kind=kind, code=code, param=param)
 

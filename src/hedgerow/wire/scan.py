@@ -10,7 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from hedgerow.events import Failure, FailureClass, Headers, Usage
+import msgspec
+
+from hedgerow.events import Failure, FailureClass, Headers, Usage, UsageSource
 from hedgerow.wire.base import Accepted, Ending, Verdict
 from hedgerow.wire.sse import BOM, Blocks, payloads
 
@@ -24,12 +26,14 @@ class StreamScanner(ABC):
     __slots__ = (
         "_blocks",
         "_body",
+        "_deltas",
         "_done",
         "_failure",
         "_finished",
         "_headers",
         "_held",
         "_usage",
+        "reasoning_counts",
     )
 
     END: ClassVar[bytes]
@@ -39,9 +43,15 @@ class StreamScanner(ABC):
     """Found in every event that reports an error."""
     USAGE: ClassVar[bytes]
     """Found in every event that reports usage."""
+    ADDS_UP: ClassVar[bool] = False
+    """Every report of usage counts, not only the last; see `added`."""
+    DELTA: ClassVar[bytes]
+    """Found once in every event that carries output."""
 
-    def __init__(self, headers: Headers) -> None:
+    def __init__(self, headers: Headers, *, reasoning_counts: bool = True) -> None:
         self._headers = headers
+        self.reasoning_counts = reasoning_counts
+        self._deltas = 0
         self._blocks = Blocks()
         self._held: list[bytes] = []
         self._body = b""
@@ -73,6 +83,10 @@ class StreamScanner(ABC):
     def judge_document(self, body: bytes) -> Verdict:
         """What a body means that is one JSON document although a stream was asked for."""
 
+    def added(self, before: Usage, report: Usage) -> Usage:
+        """What is known after another report, where these add up."""
+        return report
+
     # The scanner's interface.
 
     def feed(self, data: bytes) -> Verdict | None:
@@ -95,6 +109,7 @@ class StreamScanner(ABC):
                 self._held = []
                 self._search(block)
             return verdict
+        self._deltas += block.count(self.DELTA)
         return None
 
     def eof(self, held: bytes) -> Verdict:
@@ -123,7 +138,7 @@ class StreamScanner(ABC):
         if failure is None and not self._done:
             how = "was closed" if clean else "broke off"
             failure = self.broken(f"the stream {how} before its end marker")
-        return Ending(failure, self._usage)
+        return Ending(failure, self._usage if failure is None else self._partial())
 
     # For protocols.
 
@@ -142,13 +157,21 @@ class StreamScanner(ABC):
     def _sniff(self, data: bytes) -> Verdict | None:
         """The first byte tells a stream from a JSON document and an HTML page more surely than a content type."""
         self._body = data.lstrip(_BLANK)[:1]
-        if is_compressed(self._headers):
-            return self.broken("a compressed stream although identity was asked for")
         if self._body == b"<":
             return self.broken("an HTML page instead of a stream")
         return None
 
+    def _partial(self) -> Usage | None:
+        """At least this much: a delta holds a token or more. An answer that is over has reported all there is."""
+        if self._finished:
+            return self._usage
+        if self._usage is None:
+            return Usage(output_tokens=self._deltas, source=UsageSource.PARTIAL) if self._deltas else None
+        output = max(self._usage.output_tokens or 0, self._deltas)
+        return msgspec.structs.replace(self._usage, output_tokens=output, source=UsageSource.PARTIAL)
+
     def _search(self, block: bytes) -> None:
+        self._deltas += block.count(self.DELTA)
         # `find`, because `in` first makes and drops an error when it is given bytes: it costs twice as much.
         if block.find(self.USAGE) >= 0:
             self._note_usage(block)
@@ -161,12 +184,9 @@ class StreamScanner(ABC):
                 self._failure = self.error_in(payload)
 
     def _note_usage(self, block: bytes) -> None:
-        for payload in reversed(payloads(block)):
+        found = payloads(block)
+        for payload in found if self.ADDS_UP else reversed(found):
             if self.USAGE in payload and (usage := self.usage_in(payload)) is not None:
-                self._usage = usage
-                return
-
-
-def is_compressed(headers: Headers) -> bool:
-    """Whether the body is in an encoding that we did not ask for and do not read."""
-    return any(name == b"content-encoding" and value.lower() not in (b"identity", b"") for name, value in headers)
+                self._usage = usage if self._usage is None else self.added(self._usage, usage)
+                if not self.ADDS_UP:
+                    return
