@@ -39,8 +39,8 @@ FAILURE = Failure(
     FailureClass.RATE_LIMITED, "HTTP 429", 429, [(b"x-secret", SECRET.encode())], SECRET.encode(), retry_after=7.0
 )
 ENDED = AttemptEnded("r1", 0, "a", Role.PRIMARY, Outcome.FAILED, 1.0, 1.5, None, 2.0, 429, 12, FAILURE)
-WON = AttemptEnded("r1", 1, "b", Role.HEDGE, Outcome.WON, 1.3, 1.5, 1.6, 2.0, 200, 12, None, Usage(3, 4, 1))
-STARTED = RequestStarted("r1", "fast", "openai.chat", True, 1.0)
+WON: Event = AttemptEnded("r1", 1, "b", Role.HEDGE, Outcome.WON, 1.3, 1.5, 1.6, 2.0, 200, 12, None, Usage(3, 4, 1))
+STARTED: Event = RequestStarted("r1", "fast", "openai.chat", True, 1.0)
 EVERY_KIND: dict[type[Event], dict[str, Any]] = {
     RequestStarted: {
         "event": "request_started",
