@@ -1,14 +1,15 @@
-"""The in-place model edit: the top-level model changes and not one other byte."""
+"""Edits in place: the top-level members that are meant change, and not one other byte."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hedgerow.wire.body import replace_model
+from hedgerow.wire.body import asking_for_usage, edit, replace_model
 
 MODEL_KEYS = [b'"model"', b'"mod\\u0065l"', b'"\\u006D\\u006fdel"']
 OTHER_KEYS = st.sampled_from(
@@ -90,3 +91,106 @@ def test_a_twelve_megabyte_body_keeps_its_bytes(model_first: bool) -> None:
     members = [b'"model":"fast"', image] if model_first else [image, b'"model":"fast"']
     body = b"{" + b",".join(members) + b"}"
     assert replace_model(body, "gpt", unique=True) == body.replace(b'"fast"', b'"gpt"')
+
+
+def spellings(name: str) -> list[bytes]:
+    first, last = name[0], name[-1]
+    return [
+        f'"{name}"'.encode(),
+        f'"\\u{ord(first):04x}{name[1:]}"'.encode(),
+        f'"{name[:-1]}\\u{ord(last):04X}"'.encode(),
+        '"{}"'.format("".join(f"\\u{ord(letter):04x}" for letter in name)).encode(),
+    ]
+
+
+NAMES = ["model", "stream", "stream_options"]
+NEARLY = st.sampled_from(
+    [b'"Stream"', b'"x\\"stream"', b'"stream\\u005Foption"', b'"mode"', b'"\\\\stream"', b'"\\ud83d"']
+)
+
+
+@st.composite
+def edits(draw: st.DrawFn, most: int) -> tuple[bytes, dict[str, bytes], bytes]:
+    """A body, what to set in it, and the body with that set."""
+    wanted = {name: draw(VALUES) for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))}
+    members = [(key, old, old) for key, old in draw(st.lists(st.tuples(NEARLY, VALUES), max_size=3))]
+    front = []
+    for name in NAMES:
+        times = draw(st.integers(0, most))
+        for _ in range(times):
+            old = draw(VALUES)
+            members.append((draw(st.sampled_from(spellings(name))), old, wanted.get(name, old)))
+        if not times and name in wanted:
+            front.append(name)
+    front.sort(key=list(wanted).index)
+    inserted = b",".join(b'"%b":%b' % (name.encode(), wanted[name]) for name in front)
+    before, after = [], []
+    for key, old, new in draw(st.permutations(members)):
+        a, b, c, d = (draw(BLANKS) for _ in range(4))
+        before.append(a + key + b + b":" + c + old + d)
+        after.append(a + key + b + b":" + c + new + d)
+    lead, tail = draw(BLANKS), draw(BLANKS)
+    comma = b"," if inserted and members else b""
+    inner = draw(BLANKS) if not members else b""
+    return (
+        lead + b"{" + inner + b",".join(before) + b"}" + tail,
+        wanted,
+        lead + b"{" + inserted + comma + inner + b",".join(after) + b"}" + tail,
+    )
+
+
+@given(edits(most=1), st.booleans())
+def test_members_are_set_in_place_or_put_in_front(case: tuple[bytes, dict[str, bytes], bytes], unique: bool) -> None:
+    before, wanted, after = case
+    assert edit(before, wanted, unique=unique) == after
+    expected = json.loads(before) | {name: json.loads(value) for name, value in wanted.items()}
+    assert json.loads(after) == expected
+
+
+@given(edits(most=3))
+def test_each_of_several_members_of_one_name_is_set(case: tuple[bytes, dict[str, bytes], bytes]) -> None:
+    before, wanted, after = case
+    assert edit(before, wanted) == after
+
+
+@pytest.mark.parametrize(
+    "tail", [b"}", b',"user":"bob"}', b', "seed" : -1 ,\n"user":""\n} \n', b',"a":[]}', b',"a":"\\""}']
+)
+@pytest.mark.parametrize("nested", [b"[]", b'[{"stream":1}]', b'"\\"stream\\":0}"'])
+def test_a_member_near_the_end_is_found(tail: bytes, nested: bytes) -> None:
+    body = b'{"messages":' + nested + b',"stream":%b' + tail
+    assert edit(body % b"false", {"stream": b"true"}, unique=True) == body % b"true"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"messages":{"stream":false}}',
+        b'{"messages":[{"stream":false}]}',
+        b'{"m":"\\"stream\\":false}"}',
+        b'{"m\\"stream":false}',
+        b'{"a":"stream"}',
+        b'{"b":"x,\\"stream\\":1","a":2}',
+    ],
+)
+def test_what_looks_like_the_member_stays(body: bytes) -> None:
+    assert edit(body, {"stream": b"true"}, unique=True) == b'{"stream":true,' + body[1:]
+
+
+@pytest.mark.parametrize(
+    ("options", "asking"),
+    [
+        (None, b'{"include_usage":true}'),
+        (b"null", b'{"include_usage":true}'),
+        (b"{}", b'{"include_usage":true}'),
+        (b'{ "include_usage" : null }', b'{ "include_usage" : true }'),
+        (b'{"include_obfuscation":false}', b'{"include_usage":true,"include_obfuscation":false}'),
+        (b'{"a":{"include_usage":false}}', b'{"include_usage":true,"a":{"include_usage":false}}'),
+        (b'"odd"', b'"odd"'),
+    ],
+)
+def test_stream_options_ask_for_usage_and_keep_the_rest(options: bytes | None, asking: bytes) -> None:
+    assert asking_for_usage(options) == asking
+    body = b"{}" if options is None else b'{"m":"x","stream_options":' + options + b"}"
+    told: dict[str, Any] = json.loads(edit(body, {"stream_options": asking_for_usage}))
+    assert told["stream_options"] == json.loads(asking)
