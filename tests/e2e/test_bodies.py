@@ -204,7 +204,7 @@ UPLOAD = (
 @pytest.mark.parametrize(
     ("method", "target", "body", "kind"),
     [
-        ("POST", "/v1/embeddings", b'{"model":"text-embedding-3-small","input":["a","b"]}', "application/json"),
+        ("POST", "/v1/batches", b'{"input_file_id":"file-1","endpoint":"/v1/responses"}', "application/json"),
         ("POST", "/v1/files", UPLOAD, "multipart/form-data; boundary=limit"),
         ("GET", "/v1/files?limit=2&after=file-%2F&x=1&x=2", None, None),
         ("DELETE", "/v1/files/file-1", None, None),

@@ -76,7 +76,7 @@ def test_a_large_upload_waits_for_100_continue(gateway: GatewayProcess, tmp_path
     (tmp_path / "body").write_bytes(body)
     out, said = curl(
         *("-H", "expect: 100-continue", "--expect100-timeout", "15", "-H", "content-type: application/json"),
-        *("--data-binary", f"@{tmp_path / 'body'}", gateway.url + "/v1/embeddings"),
+        *("--data-binary", f"@{tmp_path / 'body'}", gateway.url + "/v1/files"),
     )
     assert "< HTTP/1.1 100 Continue" in said
     echo = json.loads(out)

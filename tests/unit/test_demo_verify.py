@@ -8,7 +8,7 @@ import pytest
 from hedgerow.demo.reply import Answer
 from hedgerow.demo.verify import Books, cancel_latency, inconsistencies, losses, other_draws
 from hedgerow.lab.accounts import Accounts, Ending, Prices, Record
-from hedgerow.lab.chunks import Chunks
+from hedgerow.lab.text import text
 
 KEYS = ["0", "1"]
 
@@ -32,12 +32,11 @@ class World:
         record = self.open(lab, key)
         record.first_token_at, record.tokens = 2.0, 3
         self.accounts[lab].close(record, Ending.COMPLETED, 3.0)
-        chunks = Chunks(answer_id="", model="m", speaker=lab, usage=False)
         return Answer(
             key=key,
             sent_at=1.0,
             first_token_at=2.0,
-            text="".join(map(chunks.word, range(3))),
+            text=text(lab, 3),
             answer_id=f"chatcmpl-{lab}-{record.seq}",
             attempts=attempts,
             hedged=attempts > 1,

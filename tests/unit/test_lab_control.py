@@ -135,7 +135,7 @@ def test_other_paths_echo_the_request_without_its_secrets() -> None:
 
     def then(bench: Bench, client: Client) -> None:
         echo = client.json
-        assert (echo["method"], echo["target"], echo["body_bytes"]) == ("POST", "/v1/embeddings?a=b", 3)
+        assert (echo["method"], echo["target"], echo["body_bytes"]) == ("POST", "/v1/files?a=b", 3)
         assert echo["body_sha256"] == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         shown = dict(echo["headers"])
         assert shown["x-mine"] == "yes"
@@ -143,7 +143,7 @@ def test_other_paths_echo_the_request_without_its_secrets() -> None:
         assert b"sk-1" not in client.text
         assert bench.stats()["other_requests"] == 1
 
-    in_lab(lambda bench: bench.send("POST", "/v1/embeddings?a=b", raw=b"abc", headers=headers), then=then)
+    in_lab(lambda bench: bench.send("POST", "/v1/files?a=b", raw=b"abc", headers=headers), then=then)
 
 
 def test_the_models_are_listed() -> None:

@@ -11,7 +11,7 @@ from hedgerow.demo.formula import percentile
 from hedgerow.demo.reply import Answer
 from hedgerow.demo.result import CancelLatency
 from hedgerow.lab.accounts import Ending, Record, Stats
-from hedgerow.lab.chunks import Chunks
+from hedgerow.lab.text import text
 
 SHOWN = 3
 """How many requests of one kind of fault are named; the rest is counted."""
@@ -111,9 +111,7 @@ def _wrong_texts(answers: Sequence[Answer], records: Mapping[tuple[str, str], Re
 
 def _generated(lab: str, record: Record) -> tuple[str, str]:
     """Id and text of the answer that this lab gave."""
-    answer_id = f"chatcmpl-{lab}-{record.seq}"
-    chunks = Chunks(answer_id=answer_id, model=record.model, speaker=lab, usage=False)
-    return answer_id, "".join(map(chunks.word, range(record.tokens)))
+    return f"chatcmpl-{lab}-{record.seq}", text(lab, record.tokens)
 
 
 def _not_cancelled(answers: Sequence[Answer], books: Sequence[Books]) -> list[str]:

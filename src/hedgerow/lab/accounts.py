@@ -76,8 +76,8 @@ class Stats(msgspec.Struct, kw_only=True):
     """Counters since start or reset. Tokens and money count when a request is over; `open` are not over yet.
 
     Each of `requests` is either open or in exactly one of completed, failed and the three cancelled. `tokens_wasted`
-    were generated for requests that were cancelled, and are among `tokens_generated`. `other_requests` asked for
-    something else than a chat completion.
+    were generated for requests that were cancelled, and are among `tokens_generated`. `other_requests` were not
+    for the model: lists of models, and what is only echoed.
     """
 
     requests: int = 0

@@ -13,13 +13,9 @@ from typing import Protocol
 
 from hedgerow.http.exchange import Exchange
 from hedgerow.lab.accounts import Accounts, Ending, Record
-from hedgerow.lab.chunks import Chunks, error_body, error_frame
+from hedgerow.lab.chunks import JSON, Body, Chunks, Errors, Fields
 from hedgerow.lab.plan import Plan
 from hedgerow.lab.script import Fault, Script
-
-Fields = list[tuple[bytes, bytes]]
-_JSON = (b"content-type", b"application/json")
-_SSE: Fields = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
 class Timer(Protocol):
@@ -38,19 +34,20 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What every answer needs: whom to answer, when, with which response headers, and where to book it."""
+    """What every answer needs: whom to answer, when, with which response headers and errors, and where to book it."""
 
     clock: Clock
     exchange: Exchange
     accounts: Accounts
     record: Record
     fields: Fields
+    errors: Errors
 
 
 class Answer(ABC):
     """One request being answered. Sub-classes say what happens in `begin` and when the timer fires (`_due`)."""
 
-    __slots__ = ("_accounts", "_clock", "_exchange", "_fields", "_record", "_timer")
+    __slots__ = ("_accounts", "_clock", "_errors", "_exchange", "_fields", "_record", "_timer")
 
     def __init__(self, visit: Visit) -> None:
         self._clock = visit.clock
@@ -58,6 +55,7 @@ class Answer(ABC):
         self._accounts = visit.accounts
         self._record = visit.record
         self._fields = visit.fields
+        self._errors = visit.errors
         self._timer: Timer | None = None
         visit.exchange.listener = self
 
@@ -121,51 +119,49 @@ class Refusal(Answer):
 
     def _due(self) -> None:
         script = self._script
-        fields = [*self._fields, _JSON, *((name.encode(), value.encode()) for name, value in script.headers.items())]
+        fields = [*self._fields, *JSON, *((name.encode(), value.encode()) for name, value in script.headers.items())]
         if script.retry_after is not None:
             fields.append((b"retry-after", b"%d" % math.ceil(script.retry_after)))
             fields.append((b"retry-after-ms", b"%d" % round(script.retry_after * 1000)))
         status = script.status or 500
         self._head(status, self._clock.time())
-        self._exchange.respond(status, fields, error_body(status, code=script.code))
+        body = self._errors.body(status, code=script.code, retry_after=script.retry_after)
+        self._exchange.respond(status, fields, body)
         self._close(Ending.FAILED)
 
 
-class Completion(Answer):
-    """A chat completion that follows a plan."""
+class Planned(Answer):
+    """An answer that follows a plan."""
 
-    __slots__ = ("_chunks", "_cut_short", "_limit", "_plan", "_strikes_at")
+    __slots__ = ("_limit", "_plan", "_strikes_at")
 
-    def __init__(self, visit: Visit, plan: Plan, chunks: Chunks, *, cut_short: bool) -> None:
-        """`cut_short` says that the client's token limit ended the answer (finish reason "length")."""
+    def __init__(self, visit: Visit, plan: Plan) -> None:
         super().__init__(visit)
         self._plan = plan
-        self._chunks = chunks
-        self._cut_short = cut_short
         self._strikes_at = plan.strikes_at
         self._limit = plan.tokens if self._strikes_at is None else self._strikes_at
-
-    def _reason(self) -> str:
-        return "length" if self._cut_short else "stop"
 
     def _error_status(self) -> int:
         return self._plan.script.status or 503
 
 
-class Stream(Completion):
-    """A streamed completion: headers and the role-only chunk at once, then token by token."""
+class Stream(Planned):
+    """A streamed answer: headers and the protocol's opening at once, then token by token."""
 
-    __slots__ = ("_next", "_paused")
+    __slots__ = ("_chunks", "_next", "_paused")
     _next: float
-    _paused: bool
+
+    def __init__(self, visit: Visit, plan: Plan, chunks: Chunks) -> None:
+        super().__init__(visit, plan)
+        self._chunks = chunks
+        self._paused = False
 
     def begin(self) -> None:
-        self._paused = False
         if self._plan.script.fault is Fault.HANG:
             return
         self._head(200, self._clock.time())
-        self._exchange.start(200, self._fields + _SSE)
-        self._exchange.write(self._chunks.role())
+        self._exchange.start(200, self._fields + self._chunks.stream_fields)
+        self._exchange.write(self._chunks.opening())
         self._next = self._record.started_at + self._plan.due(0)
         self._arm(self._next)
 
@@ -192,9 +188,7 @@ class Stream(Completion):
             self._arm(self._next)
 
     def _finish(self) -> None:
-        record = self._record
-        tail = self._chunks.tail(reason=self._reason(), input_tokens=record.input_tokens, tokens=record.tokens)
-        self._exchange.write(tail)
+        self._exchange.write(self._chunks.tail())
         self._exchange.end()
         self._close(Ending.COMPLETED)
 
@@ -206,7 +200,8 @@ class Stream(Completion):
             case Fault.CUT:
                 exchange.abort()
             case Fault.ERROR:
-                exchange.write(error_frame(self._error_status(), code=script.code))
+                after = self._record.tokens
+                exchange.write(self._chunks.error_frame(self._error_status(), code=script.code, after=after))
                 exchange.end()
             case _:
                 exchange.end()
@@ -223,10 +218,14 @@ class Stream(Completion):
         self._arm(self._next)
 
 
-class Whole(Completion):
-    """A completion in one body, sent when its last token is due."""
+class Whole(Planned):
+    """An answer in one body, sent when its last token is due."""
 
-    __slots__ = ()
+    __slots__ = ("_body",)
+
+    def __init__(self, visit: Visit, plan: Plan, body: Body) -> None:
+        super().__init__(visit, plan)
+        self._body = body
 
     def begin(self) -> None:
         plan = self._plan
@@ -241,18 +240,17 @@ class Whole(Completion):
 
     def _due(self) -> None:
         record, exchange, script = self._record, self._exchange, self._plan.script
-        fields = [*self._fields, _JSON]
-        tokens = self._plan.tokens
-        body = self._chunks.whole(reason=self._reason(), input_tokens=record.input_tokens, tokens=tokens)
+        fields = self._fields + JSON
+        body = self._body.whole()
         self._head(200, self._clock.time())
         if self._strikes_at is None:
-            record.tokens, record.first_token_at = tokens, record.headers_at
+            record.tokens, record.first_token_at = self._plan.tokens, record.headers_at
             exchange.respond(200, fields, body)
             self._close(Ending.COMPLETED)
             return
         record.tokens = self._strikes_at
         if script.fault is Fault.ERROR:
-            exchange.respond(200, fields, error_body(self._error_status(), code=script.code))
+            exchange.respond(200, fields, self._errors.body(self._error_status(), code=script.code))
         else:
             exchange.start(200, fields)
             exchange.write(body[: len(body) // 2])

@@ -1,8 +1,9 @@
 """The lab as an HTTP service: which path goes where.
 
-POST /v1/chat/completions     a simulated completion
-GET  /v1/models               the models
-*    /v1/...                  an echo of the request, to test what passes through a gateway unchanged
+POST (see `protocols`)        a simulated answer
+GET  /v1/models               the models: in Anthropic's shape with the header anthropic-version, else in OpenAI's
+GET  /v1beta/models           the models in Google's shape
+*    /v1/..., /v1beta/...     an echo of the request, to test what passes through a gateway unchanged
 GET  /lab/stats               the counters
 GET  /lab/log?key=K&after=N   the latest requests; of one key; only those with a `seq` above N
 POST /lab/reset               new books, optionally {"seed": 7}
@@ -21,12 +22,15 @@ from hedgerow.errors import ConfigError, RequestError
 from hedgerow.http.exchange import Exchange
 from hedgerow.lab.accounts import Record, Stats
 from hedgerow.lab.answers import Clock
+from hedgerow.lab.chunks import JSON
 from hedgerow.lab.options import LabOptions
+from hedgerow.lab.protocols import endpoint_at
+from hedgerow.lab.protocols.models import anthropic_models, gemini_models, openai_models
+from hedgerow.lab.protocols.openai_base import OPENAI_ERRORS
 from hedgerow.lab.provider import Provider
 from hedgerow.lab.script import FaultMix, Script
 
 _T = TypeVar("_T")
-_JSON = [(b"content-type", b"application/json")]
 _SECRET = frozenset({b"authorization", b"proxy-authorization", b"x-api-key", b"api-key", b"cookie"})
 
 
@@ -74,17 +78,20 @@ class LabApp:
         self.provider = Provider(options, clock)
 
     def __call__(self, exchange: Exchange) -> None:
-        try:
-            self._route(exchange)
-        except RequestError as error:
-            kind = {"type": "invalid_request_error", "param": error.param, "code": error.code}
-            exchange.respond(error.status, _JSON, msgspec.json.encode({"error": {"message": error.message, **kind}}))
-
-    def _route(self, exchange: Exchange) -> None:
         path, _, query = exchange.target.partition(b"?")
+        endpoint = endpoint_at(path) if exchange.method == b"POST" else None
+        try:
+            if endpoint is not None:
+                self.provider.answer(endpoint, exchange)
+            else:
+                self._route(exchange, path, query)
+        except RequestError as error:
+            errors = OPENAI_ERRORS if endpoint is None else endpoint.errors
+            body = errors.body(error.status, code=error.code, message=error.message, param=error.param)
+            exchange.respond(error.status, JSON, body)
+
+    def _route(self, exchange: Exchange, path: bytes, query: bytes) -> None:
         match exchange.method, path:
-            case b"POST", b"/v1/chat/completions":
-                self.provider.chat(exchange)
             case b"GET", b"/lab/stats":
                 self._reply(exchange, self._stats())
             case b"GET", b"/lab/log":
@@ -95,17 +102,25 @@ class LabApp:
             case b"POST", b"/lab/behaviour":
                 self._behave(_decode(exchange.body, _Behaviour))
                 self._reply(exchange, self._stats())
-            case b"GET", b"/v1/models":
+            case b"GET", b"/v1/models" | b"/v1beta/models":
                 self.provider.accounts.stats.other_requests += 1
-                exchange.respond(200, _JSON, self.provider.models())
-            case _ if path.startswith(b"/v1/"):
+                exchange.respond(200, JSON, self._models(exchange, path))
+            case _ if path.startswith((b"/v1/", b"/v1beta/")):
                 self.provider.accounts.stats.other_requests += 1
                 self._reply(exchange, _echo(exchange))
             case _:
                 raise RequestError(404, f"No such path in the lab: {path.decode('latin-1')}", code="not_found")
 
     def _reply(self, exchange: Exchange, answer: msgspec.Struct) -> None:
-        exchange.respond(200, _JSON, msgspec.json.encode(answer))
+        exchange.respond(200, JSON, msgspec.json.encode(answer))
+
+    def _models(self, exchange: Exchange, path: bytes) -> bytes:
+        options = self.provider.options
+        if path == b"/v1beta/models":
+            return gemini_models(options.models)
+        if any(name == b"anthropic-version" for name, _ in exchange.headers):
+            return anthropic_models(options.models)
+        return openai_models(options.models, options.name)
 
     def _stats(self) -> StatsAnswer:
         provider = self.provider
