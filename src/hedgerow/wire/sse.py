@@ -11,7 +11,8 @@ BOM = b"\xef\xbb\xbf"
 MAX_EVENT = 8 * 1024 * 1024
 """Bytes of one event beyond which the rest of it is ignored, so that an endless line cannot fill the memory."""
 
-_LF_ENDS = (b"\n\n", b"\n\r\n")
+LF_ENDS = (b"\n\n", b"\n\r\n")
+"""How a piece ends that ends with a blank line, where lines end with LF or CRLF."""
 
 
 class Blocks:
@@ -30,10 +31,10 @@ class Blocks:
 
         The cost is linear in the bytes fed: what is still open is not searched again.
         """
-        if not self._open and data.endswith(_LF_ENDS):
+        if not self._open and data.endswith(LF_ENDS):
             return data
         probe = self._seam + data
-        end = _after_last_blank_line(probe)
+        end = after_last_blank_line(probe)
         if not end:
             self._keep_open(data, probe)
             return b""
@@ -83,7 +84,7 @@ def payloads(block: bytes) -> list[bytes]:
     return found
 
 
-def _after_last_blank_line(data: bytes) -> int:
+def after_last_blank_line(data: bytes) -> int:
     """Where the last blank line in `data` ends; 0 if there is none."""
     end = data.rfind(b"\n\n") + 2
     if b"\r" in data:
