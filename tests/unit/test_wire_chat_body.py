@@ -85,11 +85,6 @@ def test_what_is_no_completion_is_a_protocol_failure(body: bytes, message: str) 
     assert scanner().eof(body) == Failure(FailureClass.PROTOCOL, message)
 
 
-def test_a_compressed_body_is_named_as_such() -> None:
-    failure = scanner([(b"content-encoding", b"gzip")]).eof(b"\x1f\x8b\x08")
-    assert failure == Failure(FailureClass.PROTOCOL, "a compressed body although identity was asked for")
-
-
 @pytest.mark.parametrize(
     ("body", "kind", "status"),
     [

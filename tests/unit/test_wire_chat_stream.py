@@ -210,14 +210,6 @@ def test_an_html_page_is_told_at_its_first_byte() -> None:
     assert failed(scanner().feed(b"<")).message == "an HTML page instead of a stream"
 
 
-def test_a_compressed_stream_is_told_at_once() -> None:
-    protocol = lookup(b"POST", b"/v1/chat/completions")
-    failure = failed(protocol.scanner(Facts("m", True), [(b"content-encoding", b"gzip")]).feed(b"\x1f\x8b"))
-    assert failure.message == "a compressed stream although identity was asked for"
-    identity = protocol.scanner(Facts("m", True), [(b"content-encoding", b"Identity")])
-    assert identity.feed(RED) is ACCEPTED
-
-
 @pytest.mark.parametrize("clean", [True, False])
 def test_an_answer_with_its_end_marker_is_whole_however_the_connection_ends(clean: bool) -> None:
     _, _, done, ending = run(ROLE, RED, RED, STOP, USAGE, END, clean=clean)
