@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hedgerow.events import Failure
+from hedgerow.events import Failure, FailureClass
 
 _ANTHROPIC_TYPES = {
     400: "invalid_request_error",
@@ -17,6 +17,14 @@ _ANTHROPIC_TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+_ANTHROPIC_TYPES_BY_CLASS = {
+    FailureClass.RATE_LIMITED: "rate_limit_error",
+    FailureClass.OVERLOADED: "overloaded_error",
+    FailureClass.TIMEOUT_FIRST_TOKEN: "timeout_error",
+    FailureClass.TIMEOUT_STALL: "timeout_error",
+    FailureClass.TIMEOUT_TOTAL: "timeout_error",
+}
+"""Where the class says it; else the status does."""
 
 
 def openai_body(message: str, *, kind: str, code: str | None = None, param: str | None = None) -> bytes:
@@ -32,11 +40,18 @@ def openai_frame(failure: Failure) -> bytes:
 
 def anthropic_body(status: int, message: str) -> bytes:
     """`{"type": "error", ...}`; Anthropic's types follow the status."""
-    fallback = "api_error" if status >= 500 else "invalid_request_error"
-    kind = _ANTHROPIC_TYPES.get(status, fallback)
-    return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
+    return _anthropic(_anthropic_type(status), message)
 
 
 def anthropic_frame(failure: Failure) -> bytes:
     """An in-stream `error` event; no `message_stop` follows it."""
-    return b"event: error\ndata: " + anthropic_body(failure.status or 502, failure.message) + b"\n\n"
+    kind = _ANTHROPIC_TYPES_BY_CLASS.get(failure.kind) or _anthropic_type(failure.status or 502)
+    return b"event: error\ndata: " + _anthropic(kind, failure.message) + b"\n\n"
+
+
+def _anthropic_type(status: int) -> str:
+    return _ANTHROPIC_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+
+
+def _anthropic(kind: str, message: str) -> bytes:
+    return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
