@@ -87,7 +87,7 @@ class MessageStream(StreamScanner):
         verdict = judge(body, self._headers, may_be_empty=self.may_be_empty)
         if isinstance(verdict, Failure) and verdict.kind is not FailureClass.EMPTY:
             return verdict
-        self._note_usage(b"data: " + b" ".join(body.split(b"\n")) + b"\n\n")
+        self._usage = self.usage_in(body)
         try:
             stream = as_stream(body)
         except ValueError:
