@@ -80,6 +80,15 @@ class Client:
                 found.append((at, None if event[6:] == b"[DONE]" else json.loads(event[6:])))
         return found
 
+    def frames(self) -> list[tuple[str | None, Any]]:
+        """Name (if it has one) and JSON of every SSE event, whatever its line ends; [DONE] as None."""
+        found: list[tuple[str | None, Any]] = []
+        for event in self.text.decode().replace("\r\n", "\n").removesuffix("\n\n").split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in event.split("\n"))
+            data = fields["data"]
+            found.append((fields.get("event"), None if data == "[DONE]" else json.loads(data)))
+        return found
+
 
 class Bench:
     """A lab in virtual time, and clients of it."""
@@ -98,9 +107,15 @@ class Bench:
         return client
 
     def chat(self, script: dict[str, Any] | None = None, key: str = "k", **body: Any) -> Client:
-        headers = {"x-lab-key": key} | ({} if script is None else {"x-lab-script": json.dumps(script)})
         chat = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True} | body
-        return self.send("POST", "/v1/chat/completions", chat, headers)
+        return self.post("/v1/chat/completions", chat, script, {"x-lab-key": key})
+
+    def post(
+        self, target: str, body: object, script: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+    ) -> Client:
+        """A request with a script."""
+        scripted = {} if script is None else {"x-lab-script": json.dumps(script)}
+        return self.send("POST", target, body, scripted | (headers or {}))
 
     def stats(self) -> Any:
         return self.send("GET", "/lab/stats").json

@@ -1,7 +1,7 @@
 """The lab as an HTTP service: which path goes where.
 
 POST (see `protocols`)        a simulated answer
-GET  /v1/models               the models: in Anthropic's shape with the header anthropic-version, else in OpenAI's
+GET  /v1/models               the models, in the shape of the family whose headers the request has
 GET  /v1beta/models           the models in Google's shape
 *    /v1/..., /v1beta/...     an echo of the request, to test what passes through a gateway unchanged
 GET  /lab/stats               the counters
@@ -31,7 +31,7 @@ from hedgerow.lab.provider import Provider
 from hedgerow.lab.script import FaultMix, Script
 
 _T = TypeVar("_T")
-_SECRET = frozenset({b"authorization", b"proxy-authorization", b"x-api-key", b"api-key", b"cookie"})
+_SECRET = frozenset({b"authorization", b"proxy-authorization", b"x-api-key", b"x-goog-api-key", b"api-key", b"cookie"})
 
 
 class StatsAnswer(Stats, kw_only=True):
@@ -116,9 +116,10 @@ class LabApp:
 
     def _models(self, exchange: Exchange, path: bytes) -> bytes:
         options = self.provider.options
-        if path == b"/v1beta/models":
+        names = {name for name, _ in exchange.headers}
+        if path == b"/v1beta/models" or b"x-goog-api-key" in names:
             return gemini_models(options.models)
-        if any(name == b"anthropic-version" for name, _ in exchange.headers):
+        if b"anthropic-version" in names:
             return anthropic_models(options.models)
         return openai_models(options.models, options.name)
 
