@@ -1,0 +1,194 @@
+"""Reading Gemini's answers: the first token of a stream, the adequacy of a whole body."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hedgerow.events import Failure, FailureClass, Headers, Usage
+from hedgerow.wire.base import ACCEPTED, Accepted, Ending, Verdict
+from hedgerow.wire.gemini_answer import Answer, read_answer, read_usage
+from hedgerow.wire.gemini_document import as_document, as_stream
+from hedgerow.wire.gemini_errors import classify_frame
+from hedgerow.wire.gemini_sse import ERROR, GeminiBlocks
+from hedgerow.wire.scan import StreamScanner
+from hedgerow.wire.sse import payloads
+from hedgerow.wire.whole import WholeBody, not_json
+
+_DONE = b"[DONE]"
+_BLOCKED = b'"blockReason"'
+
+
+class GeminiStream(StreamScanner):
+    """`data: {GenerateContentResponse}` events without an end marker: the end is EOF after a finish reason."""
+
+    __slots__ = ("_alone", "_reports")
+
+    END = b'"finishReason"'  # what makes the end of the body the end of the answer
+    sign = 0  # no byte of JSON: nothing is to be looked for before the body ends
+    ERROR = ERROR
+    USAGE = b'"usageMetadata"'
+    DELTA = b'"parts"'
+
+    def __init__(self, headers: Headers, *, reasoning_counts: bool = True, alone: bool = True) -> None:
+        super().__init__(headers, reasoning_counts=reasoning_counts)
+        self._blocks = GeminiBlocks()
+        self._alone = alone
+        """One candidate only: what ends it ends the answer."""
+        self._reports = b""
+        """The last events that reported usage; nearly all do, so they are not decoded before the end."""
+
+    def decide(self, payload: bytes) -> Verdict | None:
+        """A chunk decides when it holds output, a filter's decision, a fault or an error."""
+        try:
+            answer = read_answer(payload)
+        except ValueError:
+            stray = not payload.strip() or payload.startswith(_DONE)
+            return None if stray else self.broken("an event whose data is not JSON")
+        if answer is None:
+            return None
+        if answer.error:
+            return classify_frame(payload, self._headers)
+        if answer.blocked():
+            self._finished = True
+            return ACCEPTED
+        return self._judge_candidates(answer)
+
+    def is_end(self, payload: bytes) -> bool:
+        """Notes that a candidate is finished; more may follow, usage at least, so only EOF is the end."""
+        answer = _read(payload)
+        if answer is not None:
+            for candidate in answer.candidates or ():
+                self._finished = self._finished or candidate.finished()
+        if self._failure is None and self.ERROR in payload:
+            self._failure = self.error_in(payload)
+        return False
+
+    def error_in(self, payload: bytes) -> Failure | None:
+        """A chunk with a truthy `error`."""
+        answer = _read(payload)
+        return classify_frame(payload, self._headers) if answer is not None and answer.error else None
+
+    def usage_in(self, payload: bytes) -> Usage | None:
+        """Running totals: the last report counts."""
+        return read_usage(payload)
+
+    def judge_document(self, body: bytes) -> Verdict:
+        """An answer that came whole, or as an array of chunks, is made the stream that was asked for."""
+        document = body
+        try:
+            if body.lstrip()[:1] == b"[":
+                document = as_document(body)
+            stream = as_stream(body)
+        except ValueError:
+            stream = b""
+        verdict = judge(document, self._headers, reasoning_counts=self.reasoning_counts)
+        if isinstance(verdict, Failure):
+            return verdict
+        if not stream:
+            return self.broken("a JSON document instead of a stream")
+        self._finished = True
+        self._usage = read_usage(document)
+        return Accepted(stream)
+
+    def eof(self, held: bytes) -> Verdict:
+        """Before commit: the body ended undecided. Its end ends an event too, when it finishes a candidate."""
+        for payload in payloads(self._blocks.rest() + b"\n\n"):
+            answer = _read(payload)
+            if answer is not None and self.decide(payload) is ACCEPTED and self._finishes(answer):
+                return ACCEPTED
+        return super().eof(held)
+
+    def ending(self, clean: bool) -> Ending:
+        """The body ended or broke off: whole is what was closed cleanly after a finish reason."""
+        self._search(self._blocks.rest() + b"\n\n")
+        failure = self._failure
+        if failure is None and not (clean and self._whole()):
+            how = "was closed before a finish reason" if clean else "broke off"
+            failure = self.broken(f"the stream {how}")
+        for payload in reversed(payloads(self._reports)):
+            if (usage := self.usage_in(payload)) is not None:
+                self._usage = usage
+                break
+        return Ending(failure, self._usage if failure is None else self._partial())
+
+    def _whole(self) -> bool:
+        return self._finished
+
+    def _finishes(self, answer: Answer) -> bool:
+        return answer.blocked() or any(candidate.finished() for candidate in answer.candidates or ())
+
+    def _judge_candidates(self, answer: Answer) -> Verdict | None:
+        faulty = False
+        for candidate in answer.candidates or ():
+            if candidate.speaks(self.reasoning_counts):
+                return ACCEPTED
+            faulty = faulty or candidate.faulty()
+            self._finished = self._finished or candidate.finished()
+        # Some models say STOP in every chunk, so that does not tell the end; a fault does.
+        return self.empty(self.held()) if faulty and self._alone else None
+
+    def _search(self, block: bytes) -> None:
+        super()._search(block)
+        if block.find(_BLOCKED) >= 0:  # the prompt may be refused late
+            answers = map(_read, payloads(block))
+            self._finished = self._finished or any(answer is not None and answer.blocked() for answer in answers)
+
+    def _note_usage(self, block: bytes) -> None:
+        self._reports = block
+
+
+class GeminiBody(WholeBody):
+    """A whole `GenerateContentResponse`: judged when it is complete."""
+
+    __slots__ = ("_reasoning_counts",)
+
+    def __init__(self, headers: Headers, *, reasoning_counts: bool = True) -> None:
+        super().__init__(headers)
+        self._reasoning_counts = reasoning_counts
+
+    def judge(self, body: bytes) -> Verdict:
+        """Whether this is an adequate answer."""
+        self.usage = read_usage(body)
+        return judge(body, self.headers, reasoning_counts=self._reasoning_counts)
+
+    def collected(self, stream: bytes) -> bytes | None:
+        """The document that an event stream amounts to, None where it is not whole or not clear."""
+        try:
+            return as_document(stream)
+        except ValueError:
+            return None
+
+
+def judge(body: bytes, headers: Headers, *, reasoning_counts: bool = True) -> Verdict:
+    """What a complete 2xx body means that should be one answer."""
+    if body[:64].lstrip()[:1] not in (b"{", b"["):
+        return not_json(body)
+    try:
+        answer = read_answer(body)
+    except ValueError:
+        return Failure(FailureClass.PROTOCOL, "the body is not whole JSON")
+    if answer is None and (first := _first_of(body)) is not None and first.error:
+        return classify_frame(body, headers)
+    if answer is None or not (answer.known() or answer.error):
+        return Failure(FailureClass.PROTOCOL, "JSON that is no GenerateContentResponse")
+    if answer.error:
+        return classify_frame(body, headers)
+    if answer.blocked() or any(candidate.speaks(reasoning_counts) for candidate in answer.candidates or ()):
+        return ACCEPTED
+    return Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, headers, body)
+
+
+def _first_of(body: bytes) -> Answer | None:
+    """The only element of an array: Google sends errors so where a stream was asked for without `alt=sse`."""
+    try:
+        answers = msgspec.json.decode(body, type=list[Answer])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return answers[0] if answers else None
+
+
+def _read(payload: bytes) -> Answer | None:
+    try:
+        return read_answer(payload)
+    except ValueError:
+        return None
