@@ -88,7 +88,7 @@ def lab(
         float | None, typer.Option(rich_help_panel=ANSWERS, help="Dollars per million generated tokens.")
     ] = None,
 ) -> None:
-    """Run a simulated provider that speaks OpenAI's chat completions, with latencies and faults of your choice.
+    """Run a simulated provider that speaks OpenAI's, Anthropic's and Gemini's APIs, with latencies of your choice.
 
     Prints one line of JSON with its URL once it listens, and runs until SIGTERM or Ctrl-C. /lab/stats and /lab/log tell
     what it generated and when it saw a cancel. Scripts for single requests go in the header x-lab-script.
