@@ -132,16 +132,20 @@ class Bench:
             try:
                 self.gateway = await asyncio.to_thread(GatewayProcess, config)
             except AssertionError as error:
+                await self._close()
                 raise GatewayDown(str(error)) from None
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for upstream in self.upstreams.values():
-            await upstream.close()
         try:
             await asyncio.to_thread(self.gateway.__exit__, None, None, None)
         except AssertionError as fault:
             self.faults = str(fault)
+        await self._close()
+
+    async def _close(self) -> None:
+        for upstream in self.upstreams.values():
+            await upstream.close()
         await asyncio.to_thread(self._folder.cleanup)

@@ -48,7 +48,7 @@ class Run:
         if finished is None or finished["winner"] is None:
             return None
         targets = {event["attempt"]: str(event["target"]) for event in self.of_kind("attempt_launched")}
-        return targets[finished["winner"]]
+        return targets.get(finished["winner"], "an attempt that no event tells of")
 
     @property
     def contacted(self) -> list[str]:
