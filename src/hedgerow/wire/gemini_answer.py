@@ -136,11 +136,12 @@ class _Report(msgspec.Struct, gc=False, rename="camel"):
 
 
 _decode = msgspec.json.Decoder(Answer).decode
+_decode_array = msgspec.json.Decoder(list[Answer]).decode
 _decode_report = msgspec.json.Decoder(_Report).decode
 
 
 def read_answer(document: bytes) -> Answer | None:
-    """Decode one JSON document; None when it is JSON of some other shape.
+    """Decode one JSON document; None when it is JSON of some other shape. An error may come in an array.
 
     Raises `ValueError` when it is no JSON. What only strict parsers refuse (lone surrogates, NaN, bad UTF-8 inside
     strings) is read all the same.
@@ -148,13 +149,21 @@ def read_answer(document: bytes) -> Answer | None:
     try:
         return _decode(document)
     except msgspec.ValidationError:
-        return None
+        return _error_in(document)
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
         return msgspec.convert(read_leniently(document), Answer)
     except msgspec.ValidationError:
         return None
+
+
+def _error_in(array: bytes) -> Answer | None:
+    try:
+        found = _decode_array(array)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found[0] if found and found[0].error else None
 
 
 def read_leniently(document: bytes) -> Any:

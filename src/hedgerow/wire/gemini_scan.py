@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import ACCEPTED, Accepted, Ending, Verdict
 from hedgerow.wire.gemini_answer import Answer, read_answer, read_usage
@@ -167,8 +165,6 @@ def judge(body: bytes, headers: Headers, *, reasoning_counts: bool = True) -> Ve
         answer = read_answer(body)
     except ValueError:
         return Failure(FailureClass.PROTOCOL, "the body is not whole JSON")
-    if answer is None and (first := _first_of(body)) is not None and first.error:
-        return classify_frame(body, headers)
     if answer is None or not (answer.known() or answer.error):
         return Failure(FailureClass.PROTOCOL, "JSON that is no GenerateContentResponse")
     if answer.error:
@@ -176,15 +172,6 @@ def judge(body: bytes, headers: Headers, *, reasoning_counts: bool = True) -> Ve
     if answer.blocked() or any(candidate.speaks(reasoning_counts) for candidate in answer.candidates or ()):
         return ACCEPTED
     return Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, headers, body)
-
-
-def _first_of(body: bytes) -> Answer | None:
-    """The only element of an array: Google sends errors so where a stream was asked for without `alt=sse`."""
-    try:
-        answers = msgspec.json.decode(body, type=list[Answer])
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return answers[0] if answers else None
 
 
 def _read(payload: bytes) -> Answer | None:
