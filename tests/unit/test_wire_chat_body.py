@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hedgerow.events import Failure, FailureClass, Usage
 from hedgerow.wire import lookup
-from hedgerow.wire.base import ACCEPTED, Ending, Facts, Scanner
+from hedgerow.wire.base import ACCEPTED, Accepted, Ending, Facts, Scanner
 
 JSON = [(b"content-type", b"application/json")]
 TOKENS = {"prompt_tokens": 42, "completion_tokens": 0, "total_tokens": 42}
@@ -97,6 +97,24 @@ def test_an_error_inside_a_200_body_is_the_error_it_stands_for(body: bytes, kind
     failure = scanner().eof(body)
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.status, failure.body) == (kind, status, body)
+
+
+def test_a_stream_instead_of_a_document_is_made_one() -> None:
+    chunks = [
+        {"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]},
+        {"id": "c", "choices": [{"index": 0, "delta": {"content": "P-one "}, "finish_reason": None}]},
+        {"id": "c", "choices": [{"index": 0, "delta": {"content": "P-two"}, "finish_reason": "stop"}]},
+        {"id": "c", "choices": [], "usage": TOKENS | {"completion_tokens": 2}},
+    ]
+    stream = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks)
+    reading = scanner()
+    verdict = reading.eof(stream + b"data: [DONE]\n\n")
+    assert isinstance(verdict, Accepted)
+    assert verdict.instead is not None
+    message = json.loads(verdict.instead)["choices"][0]["message"]
+    assert message == {"role": "assistant", "content": "P-one P-two", "refusal": None}
+    assert reading.ending(True) == Ending(None, Usage(42, 2))
+    assert scanner().eof(stream) == Failure(FailureClass.PROTOCOL, "the body is not JSON"), "a stream that was cut"
 
 
 @given(st.binary(max_size=100) | st.binary(max_size=50).map(lambda raw: b'{"choices":' + raw + b"}"))

@@ -26,11 +26,18 @@ def body(**fields: Any) -> bytes:
     ("fields", "facts"),
     [
         ({}, Facts("fast", False)),
-        ({"stream": True}, Facts("fast", True)),
+        ({"stream": True}, Facts("fast", True, wants_usage=False)),
+        ({"stream": True, "stream_options": {"include_usage": True}}, Facts("fast", True)),
+        *[
+            ({"stream": True, "stream_options": options}, Facts("fast", True, wants_usage=False))
+            for options in (None, {}, {"include_usage": None}, {"include_usage": False}, {"include_usage": 1}, "odd")
+        ],
+        ({"stream_options": {"include_usage": False}}, Facts("fast", False)),
         ({"stream": None, "max_tokens": None, "tools": None, "n": None, "store": None}, Facts("fast", False)),
         ({"max_tokens": 5}, Facts("fast", False, None, 5)),
         ({"max_tokens": 5, "max_completion_tokens": 7}, Facts("fast", False, None, 7)),
         ({"unknown": {"deep": [1]}, "temperature": "warm"}, Facts("fast", False)),
+        ({"n": 1.0}, Facts("fast", False)),
         ({"n": 1, "store": False, "modalities": ["text"]}, Facts("fast", False)),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, Facts("fast", False)),
         ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, Facts("fast", False)),
@@ -44,9 +51,13 @@ def body(**fields: Any) -> bytes:
         ({"plugins": [{"id": "web"}]}, "plugins"),
         ({"store": True}, "store"),
         ({"background": True}, "background"),
-        ({"n": 2}, "n > 1"),
-        ({"modalities": ["text", "audio"]}, "audio output"),
-        ({"audio": {"voice": "x"}}, "audio output"),
+        ({"search_parameters": {"mode": "auto"}}, "search_parameters"),
+        ({"search_parameters": {}}, "search_parameters"),
+        ({"search_parameters": {"mode": "off"}}, Facts("fast", False)),
+        ({"n": 2}, Facts("fast", False, needs=("n",))),
+        ({"n": 2.0}, Facts("fast", False, needs=("n",))),
+        ({"modalities": ["text", "audio"]}, Facts("fast", False, needs=("audio",))),
+        ({"audio": {"voice": "x"}, "n": 3}, Facts("fast", False, needs=("n", "audio"))),
     ],
 )
 def test_the_facts_of_a_request(fields: dict[str, Any], facts: Facts | str) -> None:
@@ -82,7 +93,7 @@ def test_the_facts_of_a_request(fields: dict[str, Any], facts: Facts | str) -> N
         ),
         (
             b'{"model":"x","n":"2"}',
-            "Invalid type for 'n': expected an integer, but got a string instead.",
+            "Invalid type for 'n': expected an integer or a decimal, but got a string instead.",
             "n",
             "invalid_type",
         ),
@@ -123,8 +134,11 @@ def test_a_bad_request_is_refused_as_openai_would(
 def test_what_only_strict_parsers_refuse_passes_with_its_bytes(odd: bytes) -> None:
     raw = b'{"model":"fast","stream":true,"messages":[' + odd + b"]}"
     facts = CHAT.facts(b"/v1/chat/completions", raw)
-    assert facts == Facts("fast", True)
-    assert CHAT.rewrite(raw, facts, "gpt") == raw.replace(b'"fast"', b'"gpt"')
+    assert facts == Facts("fast", True, wants_usage=False)
+    renamed = raw.replace(b'"fast"', b'"gpt"')
+    assert CHAT.rewrite(raw, facts, "gpt") == renamed
+    asking = b'{"stream_options":{"include_usage":true},' + renamed[1:]
+    assert CHAT.rewrite(raw, facts, "gpt", usage=True) == asking
 
 
 @pytest.mark.parametrize("model", [None, "fast"])
@@ -133,11 +147,44 @@ def test_a_body_whose_model_stays_is_the_same_object(model: str | None) -> None:
     assert CHAT.rewrite(raw, CHAT.facts(b"/v1/chat/completions", raw), model) is raw
 
 
+@pytest.mark.parametrize(
+    ("fields", "asking"),
+    [
+        ({"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}),
+        (
+            {"stream": True, "stream_options": {"include_usage": False, "include_obfuscation": False}},
+            {"stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}},
+        ),
+        ({"stream": True, "stream_options": None}, {"stream": True, "stream_options": {"include_usage": True}}),
+        ({}, {"stream": True, "stream_options": {"include_usage": True}}),
+        ({"stream": False}, {"stream": True, "stream_options": {"include_usage": True}}),
+        ({"stream": None, "stream_options": None}, {"stream": True, "stream_options": {"include_usage": True}}),
+    ],
+)
+@pytest.mark.parametrize("model", [None, "gpt"])
+def test_a_stream_and_its_usage_are_asked_for_in_place(
+    fields: dict[str, Any], asking: dict[str, Any], model: str | None
+) -> None:
+    raw = body(**fields)
+    rewritten = CHAT.rewrite(raw, CHAT.facts(b"", raw), model, usage=True, stream=True)
+    assert json.loads(rewritten) == json.loads(body(**asking)) | {"model": model or "fast"}
+
+
+def test_a_client_that_asks_for_usage_itself_keeps_its_body() -> None:
+    raw = body(stream=True, stream_options={"include_usage": True})
+    assert CHAT.rewrite(raw, CHAT.facts(b"", raw), None, usage=True, stream=True) is raw
+
+
 @given(st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
 def test_random_bytes_are_refused_and_never_raise_otherwise(raw: bytes) -> None:
     for attempt in (raw, b'{"model":"x","a":' + raw + b"}", b'{"model":' + raw + b"}"):
         with suppress(RequestError):
             CHAT.facts(b"/v1/chat/completions", attempt)
+
+
+def test_what_can_be_done_with_a_chat_is_said() -> None:
+    assert CHAT.asks_for_usage
+    assert CHAT.converts
 
 
 def test_errors_of_our_own_have_openais_shape_and_no_end_marker() -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.events import Failure, FailureClass, Usage
+from hedgerow.events import Failure, FailureClass, Usage, UsageSource
 from hedgerow.wire import lookup
-from hedgerow.wire.base import ACCEPTED, Ending, Facts, Scanner, Verdict
+from hedgerow.wire.base import ACCEPTED, Accepted, Ending, Facts, Scanner, Verdict
 
 SSE = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-request-id", b"r1")]
 END = b"data: [DONE]\n\n"
@@ -104,6 +104,28 @@ def test_output_is_a_first_token(token: bytes) -> None:
     assert run(ROLE, token)[:2] == (ACCEPTED, token)
 
 
+@pytest.mark.parametrize(
+    "thought",
+    [
+        chunk({"reasoning_content": "thinking "}),
+        chunk({"reasoning": "thinking ", "content": ""}),
+        chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}),
+    ],
+)
+def test_reasoning_decides_only_if_it_counts(thought: bytes) -> None:
+    protocol = lookup(b"POST", b"/v1/chat/completions")
+    assert scanner().feed(thought) is ACCEPTED
+    for end, decides in ((RED, True), (chunk({"reasoning": "hm", "content": "x"}), True), (STOP, True), (END, True)):
+        reading = protocol.scanner(Facts("m", True), SSE, reasoning_counts=False)
+        assert reading.feed(ROLE) is None
+        assert reading.feed(thought + thought) is None
+        assert (reading.feed(end) is ACCEPTED) == decides
+    reading = protocol.scanner(Facts("m", True), SSE, reasoning_counts=False)
+    assert reading.feed(ROLE + thought + thought) is None
+    assert reading.ending(False).usage == Usage(output_tokens=2, source=UsageSource.PARTIAL)
+    assert failed(reading.eof(ROLE + thought + thought)).kind is FailureClass.PROTOCOL
+
+
 NO_TOKENS = [
     ROLE,
     chunk({"role": "assistant", "content": None}),
@@ -131,6 +153,35 @@ NO_TOKENS = [
 def test_what_is_no_output_leaves_the_race_open(quiet: bytes) -> None:
     assert scanner().feed(quiet) is None
     assert run(quiet, quiet, RED)[:2] == (ACCEPTED, RED)
+
+
+def test_a_document_instead_of_a_stream_is_made_one() -> None:
+    message = {"role": "assistant", "content": "P-answer", "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    document = json.dumps({"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage(12, 2)}).encode()
+    protocol = lookup(b"POST", b"/v1/chat/completions")
+    for wanted in (True, False):
+        reading = protocol.scanner(Facts("m", True, wants_usage=wanted), SSE)
+        assert reading.feed(document[:50]) is None
+        assert reading.feed(document[50:]) is None
+        verdict = reading.eof(document)
+        assert isinstance(verdict, Accepted)
+        assert verdict.instead is not None
+        assert reading.ending(True) == Ending(None, Usage(12, 2))
+        assert (b"prompt_tokens" in verdict.instead) == wanted
+        assert run(verdict.instead)[2:] == (True, Ending(None, Usage(12, 2) if wanted else None))
+
+
+def test_an_empty_document_instead_of_a_stream_can_still_be_delivered_as_one() -> None:
+    document = b'{"id":"x","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":0}}'
+    reading = scanner()
+    assert reading.feed(document) is None
+    failure = failed(reading.eof(document))
+    assert (failure.kind, failure.status) == (FailureClass.EMPTY, 200)
+    assert failure.headers == SSE
+    assert failure.body is not None
+    assert failure.body.endswith(END)
+    assert reading.ending(True).usage == Usage(1, 0)
 
 
 def test_a_token_in_an_event_that_is_not_yet_complete_does_not_count() -> None:
@@ -193,8 +244,8 @@ def test_the_usage_of_an_empty_answer_is_on_record() -> None:
         ROLE,
         b"<!DOCTYPE html><html></html>",
         b"\n  <html>",
-        b'{"id":"x","choices":[{"index":0,"message":{"content":"P-answer"},"finish_reason":"stop"}]}',
-        b'{"id":"x","choices":[]}',
+        b'{"id":"x","choices":[{"text":"P-answer","finish_reason":"content_filter"}]}',
+        b'{"id":"x"}',
         b'{"truncated',
         b"data: {not json}\n\n",
         b"data: " + b"[" * 100_000 + b"\n\n",
@@ -293,9 +344,26 @@ def test_talk_of_errors_is_no_error(harmless: bytes) -> None:
 
 
 def test_the_last_usage_counts_when_every_chunk_reports_it() -> None:
-    stream = [chunk({"content": "P"}, usage=usage(12, made)) for made in range(300)]
-    assert of(run(*stream, END)[3]).usage == Usage(12, 299)
-    assert of(run(*stream)[3]).usage == Usage(12, 299)
+    stream = [chunk({"content": "P"}, usage=usage(12, made)) for made in range(1, 301)]
+    assert of(run(*stream, END)[3]).usage == Usage(12, 300)
+    assert of(run(*stream)[3]).usage == Usage(12, 300, source=UsageSource.PARTIAL)
+
+
+def test_a_stream_that_ends_early_used_at_least_a_token_for_each_delta() -> None:
+    assert of(run(ROLE, RED, RED)[3]).usage == Usage(output_tokens=2, source=UsageSource.PARTIAL)
+    assert of(run(ROLE + RED + RED)[3]).usage == Usage(output_tokens=2, source=UsageSource.PARTIAL)
+    early = chunk({"content": "Red"}, usage=usage(12, 1))
+    assert of(run(early, RED, RED)[3]).usage == Usage(12, 3, source=UsageSource.PARTIAL)
+    late = chunk({"content": "Red"}, usage=usage(12, 9))
+    assert of(run(ROLE, RED, late)[3]).usage == Usage(12, 9, source=UsageSource.PARTIAL)
+    assert of(run(RED, USAGE, frame(error={"code": 503}))[3]).usage == Usage(12, 4, source=UsageSource.PARTIAL)
+
+
+@pytest.mark.parametrize("quiet", [ROLE, chunk({}), frame(error={"code": 503}), chunk({}, error={"code": 503})])
+def test_a_stream_that_has_said_nothing_has_no_known_usage(quiet: bytes) -> None:
+    reading = scanner()
+    reading.feed(quiet)
+    assert reading.ending(False).usage is None
 
 
 def test_usage_says_what_was_cached_and_what_was_reasoning() -> None:

@@ -21,13 +21,19 @@ class Output(msgspec.Struct, gc=False):
     function_call: Any = None
     audio: Any = None
 
-    def present(self) -> bool:
-        """Whether the model has said anything in it: text, refusal, reasoning, a call's name or arguments, audio."""
-        if self.content or self.refusal or self.reasoning_content or self.reasoning:
+    def present(self, reasoning_counts: bool = True) -> bool:
+        """Whether the model has said anything in it: text, refusal, a call's name or arguments, audio, reasoning."""
+        if self.content and (reasoning_counts or not _only_thinks(self.content)):
+            return True
+        if self.refusal or (reasoning_counts and self.thinks()):
             return True
         if self.tool_calls and isinstance(self.tool_calls, list) and any(map(_called, self.tool_calls)):
             return True
         return _any_of(self.function_call, "name", "arguments") or _any_of(self.audio, "data", "transcript")
+
+    def thinks(self) -> bool:
+        """Whether it holds reasoning."""
+        return bool(self.reasoning_content or self.reasoning) or _only_thinks(self.content)
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -121,6 +127,13 @@ def read_usage(document: bytes) -> Usage | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return tokens.given() if tokens is not None else None
+
+
+def _only_thinks(content: Any) -> bool:
+    """Mistral's content is a list, of thinking and of text."""
+    if not content or not isinstance(content, list):
+        return False
+    return all(isinstance(part, dict) and part.get("type") == "thinking" for part in content)
 
 
 def _called(call: Any) -> bool:

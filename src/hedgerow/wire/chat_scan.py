@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
-from hedgerow.wire.base import ACCEPTED, Verdict
+from hedgerow.wire.base import ACCEPTED, Accepted, Verdict
 from hedgerow.wire.chat_answer import Answer, Choice, read_answer, read_usage, read_whole
-from hedgerow.wire.failures import classify_frame
+from hedgerow.wire.chat_convert import as_document, as_stream
+from hedgerow.wire.failures import as_event_stream, classify_frame
 from hedgerow.wire.scan import StreamScanner
 from hedgerow.wire.whole import WholeBody, not_json
 
@@ -17,7 +18,7 @@ _DONE = b"[DONE]"
 class ChatStream(StreamScanner):
     """`data: {chunk}` events, ended by `data: [DONE]`."""
 
-    __slots__ = ()
+    __slots__ = ("_thought", "_wants_usage")
 
     END = _DONE
     sign = ord("D")
@@ -25,22 +26,36 @@ class ChatStream(StreamScanner):
     USAGE = b'"prompt_tokens"'
     DELTA = b'"delta"'
 
+    def __init__(self, headers: Headers, *, reasoning_counts: bool = True, wants_usage: bool = True) -> None:
+        """`wants_usage`: the client asked for the chunk with the usage."""
+        super().__init__(headers, reasoning_counts=reasoning_counts)
+        self._thought = False
+        self._wants_usage = wants_usage
+
     def decide(self, payload: bytes) -> Verdict | None:
         """A chunk decides when it holds output, a content filter's verdict or an error."""
         if payload.startswith(_DONE):
-            return self.empty(self.held())
+            return ACCEPTED if self._thought else self.empty(self.held())
         try:
             chunk = read_answer(payload)
         except ValueError:
             return self.broken("an event whose data is not JSON") if payload.strip() else None
         if chunk is None:
             return None
-        if _failed(chunk):
-            return classify_frame(payload, self._headers)
+        verdict = classify_frame(payload, self._headers) if _failed(chunk) else self._heard(chunk)
+        if verdict is not ACCEPTED and not (chunk.choices and any(map(_thinks, chunk.choices))):
+            self._deltas -= payload.count(self.DELTA)
+        return verdict
+
+    def _heard(self, chunk: Answer) -> Verdict | None:
         for choice in chunk.choices or ():
-            if _speaks(choice):
+            if _speaks(choice, self.reasoning_counts):
                 return ACCEPTED
+            if _thinks(choice):
+                self._thought = True
             if choice.finish_reason:
+                if self._thought:  # that was all
+                    return ACCEPTED
                 self._finished = True
         return None
 
@@ -61,17 +76,32 @@ class ChatStream(StreamScanner):
         return read_usage(payload)
 
     def judge_document(self, body: bytes) -> Verdict:
-        """An error is an error in any form; an answer that cannot be passed on as a stream is none."""
+        """A completion that came whole is passed on as the stream that was asked for; an error is one in any form."""
         verdict = judge(body, self._headers)
         if isinstance(verdict, Failure) and verdict.kind is not FailureClass.EMPTY:
             return verdict
-        return self.broken("a JSON document instead of a stream")
+        try:
+            stream = as_stream(body, usage=self._wants_usage)
+        except ValueError:
+            return self.broken("a JSON document instead of a stream")
+        self._usage = read_usage(body)
+        self._done = self._finished = True
+        if isinstance(verdict, Accepted):
+            return Accepted(stream)
+        return msgspec.structs.replace(verdict, headers=as_event_stream(self._headers), body=stream)
 
 
 class ChatBody(WholeBody):
     """A whole completion: judged when it is complete."""
 
     __slots__ = ()
+
+    def collected(self, stream: bytes) -> bytes | None:
+        """The completion that a whole stream of chunks amounts to."""
+        try:
+            return as_document(stream)
+        except ValueError:
+            return None
 
     def judge(self, body: bytes) -> Verdict:
         """Whether this is an adequate completion."""
@@ -120,10 +150,14 @@ def _answers(answer: Answer) -> bool:
     return False
 
 
-def _speaks(choice: Choice) -> bool:
+def _speaks(choice: Choice, reasoning_counts: bool = True) -> bool:
     """Whether the choice holds output, or the decision that there will be none."""
     output = choice.delta or choice.message
-    return (output is not None and output.present()) or choice.finish_reason == "content_filter"
+    return (output is not None and output.present(reasoning_counts)) or choice.finish_reason == "content_filter"
+
+
+def _thinks(choice: Choice) -> bool:
+    return choice.delta is not None and choice.delta.thinks()
 
 
 def _failed(answer: Answer) -> bool:

@@ -8,9 +8,9 @@ import msgspec
 
 from hedgerow.events import Headers
 from hedgerow.wire.base import Facts, Scanner
-from hedgerow.wire.body import replace_model
+from hedgerow.wire.chat_convert import as_document, as_stream
 from hedgerow.wire.chat_scan import ChatBody, ChatStream
-from hedgerow.wire.openai_base import OpenAIProtocol
+from hedgerow.wire.openai_base import CompletionProtocol, reports_usage
 from hedgerow.wire.request import Reader, Routed, model_of, stream_of
 
 _CLIENT_TOOLS = ("function", "custom")
@@ -23,22 +23,24 @@ class _Tool(msgspec.Struct, gc=False):
 
 
 class _Request(Routed):
-    n: int | None = None
+    n: int | float | None = None
     store: bool | None = None
     background: bool | None = None
     tools: list[_Tool] | None = None
     modalities: list[str] | None = None
     audio: Any = None
     web_search_options: Any = None
+    search_parameters: Any = None
     plugins: Any = None
     max_tokens: int | float | None = None
     max_completion_tokens: int | float | None = None
+    stream_options: Any = None
 
 
 _read = Reader(_Request).read
 
 
-class OpenAIChat(OpenAIProtocol):
+class OpenAIChat(CompletionProtocol):
     """Chat completions, streamed or whole."""
 
     name = "openai.chat"
@@ -50,19 +52,28 @@ class OpenAIChat(OpenAIProtocol):
         if limit is None:
             limit = request.max_tokens
         stream = request.stream is not None and stream_of(request)
-        return Facts(model_of(request), stream, _side_effects(request), limit if isinstance(limit, int) else None)
-
-    def rewrite(
-        self, body: bytes, facts: Facts, model: str | None, *, usage: bool = False, stream: bool = False
-    ) -> bytes:
-        """The body with `model` replaced in place; `facts` must be those of this body."""
-        if model is None or model == facts.model:
-            return body
-        return replace_model(body, model, unique=True)
+        return Facts(
+            model_of(request),
+            stream,
+            _side_effects(request),
+            limit if isinstance(limit, int) else None,
+            _needs(request),
+            wants_usage=reports_usage(stream, request.stream_options),
+        )
 
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
         """A scanner for what was asked for, a stream or a whole body."""
-        return ChatStream(headers) if facts.stream else ChatBody(headers)
+        if facts.stream:
+            return ChatStream(headers, reasoning_counts=reasoning_counts, wants_usage=facts.wants_usage)
+        return ChatBody(headers)
+
+    def as_document(self, stream: bytes) -> bytes:
+        """The completion that a whole stream amounts to."""
+        return as_document(stream)
+
+    def as_stream(self, document: bytes) -> bytes:
+        """The chunks that a whole completion amounts to, with its usage."""
+        return as_stream(document)
 
 
 def _side_effects(request: _Request) -> str | None:
@@ -74,14 +85,23 @@ def _side_effects(request: _Request) -> str | None:
             return f"hosted tool {kind[:40]!a}" if kind is not None else "a tool of unknown type"
     if request.web_search_options is not None:
         return "web_search_options"
+    searching = request.search_parameters  # xAI's
+    if searching is not None and not (isinstance(searching, dict) and searching.get("mode") == "off"):
+        return "search_parameters"
     if request.plugins:
         return "plugins"
     if request.store:
         return "store"
     if request.background:
         return "background"
-    if request.n is not None and request.n > 1:
-        return "n > 1"
-    if request.audio is not None or "audio" in (request.modalities or ()):
-        return "audio output"
     return None
+
+
+def _needs(request: _Request) -> tuple[str, ...]:
+    """What the route must allow before this request may be sent twice on a mere delay."""
+    needs: tuple[str, ...] = ()
+    if request.n is not None and request.n > 1:
+        needs = ("n",)
+    if request.audio is not None or (request.modalities is not None and "audio" in request.modalities):
+        needs += ("audio",)
+    return needs

@@ -46,7 +46,7 @@ class StreamScanner(ABC):
     ADDS_UP: ClassVar[bool] = False
     """Every report of usage counts, not only the last; see `added`."""
     DELTA: ClassVar[bytes]
-    """Found once in every event that carries output."""
+    """Found once in every event that carries output. `decide` takes one off `_deltas` for each that carries none."""
 
     def __init__(self, headers: Headers, *, reasoning_counts: bool = True) -> None:
         self._headers = headers
@@ -99,6 +99,7 @@ class StreamScanner(ABC):
         block = self._blocks.cut(data)
         if not block:
             return None
+        self._deltas += block.count(self.DELTA)
         if block.find(self.USAGE) >= 0:
             self._note_usage(block)
         for payload in payloads(block):
@@ -109,7 +110,6 @@ class StreamScanner(ABC):
                 self._held = []
                 self._search(block)
             return verdict
-        self._deltas += block.count(self.DELTA)
         return None
 
     def eof(self, held: bytes) -> Verdict:
@@ -128,12 +128,15 @@ class StreamScanner(ABC):
         """After commit: another piece; True once the end marker has been seen."""
         block = self._blocks.cut(data)
         if block:
+            self._deltas += block.count(self.DELTA)
             self._search(block)
         return self._done
 
     def ending(self, clean: bool) -> Ending:
         """After commit: the body ended or broke off. An end marker makes it whole in either case."""
-        self._search(self._blocks.rest() + b"\n\n")
+        rest = self._blocks.rest()
+        self._deltas += rest.count(self.DELTA)
+        self._search(rest + b"\n\n")
         failure = self._failure
         if failure is None and not self._done:
             how = "was closed" if clean else "broke off"
@@ -171,7 +174,6 @@ class StreamScanner(ABC):
         return msgspec.structs.replace(self._usage, output_tokens=output, source=UsageSource.PARTIAL)
 
     def _search(self, block: bytes) -> None:
-        self._deltas += block.count(self.DELTA)
         # `find`, because `in` first makes and drops an error when it is given bytes: it costs twice as much.
         if block.find(self.USAGE) >= 0:
             self._note_usage(block)

@@ -1,0 +1,119 @@
+"""Chat completions from one form into the other: the document that a stream amounts to, the stream of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hedgerow.wire.chunks import (
+    Json,
+    added,
+    choices_of,
+    chunk_head,
+    encoded,
+    merged,
+    read_chunks,
+    read_object,
+    written,
+)
+
+
+def as_document(stream: bytes) -> bytes:
+    """The completion that a whole stream amounts to.
+
+    Raises `ValueError` when it does not end with `[DONE]`, reports an error, or its chunks do not fit together.
+    """
+    try:
+        answer, choices = read_chunks(stream)
+        whole = [_choice(index, parts) for index, parts in choices]
+        return encoded({**answer, "object": "chat.completion", "choices": whole})
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def as_stream(document: bytes, *, usage: bool = True) -> bytes:
+    """The chunks that a whole completion amounts to, with its usage or without.
+
+    Raises `ValueError` when it is no completion.
+    """
+    try:
+        whole = read_object(document)
+        choices = choices_of(whole)
+        head = chunk_head(whole, "chat.completion.chunk")
+        return written(whole, head, (chunk for choice in choices for chunk in _chunks(choice)), usage=usage)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _choice(index: int, parts: list[Json]) -> Json:
+    choice: Json = {"index": index, "message": {}, "logprobs": None, "finish_reason": None}
+    message: Json = {}
+    calls: list[Json] = []
+    for part in parts:
+        for key, value in part.items():
+            if key == "delta":
+                _add_delta(message, calls, value)
+            elif key == "logprobs":
+                choice[key] = merged(choice[key], value)
+            elif key == "finish_reason":
+                choice[key] = value or choice[key]
+            elif key not in ("index", "message"):
+                added(choice, key, value)
+    choice["message"] = {
+        "role": message.pop("role", None) or "assistant",
+        "content": message.pop("content", None),
+        "refusal": message.pop("refusal", None),
+        **{key: value for key, value in message.items() if value is not None},
+    }
+    if calls:
+        calls.sort(key=lambda call: call.get("index") or 0)
+        choice["message"]["tool_calls"] = [_call(call) for call in calls]
+    return choice
+
+
+def _add_delta(message: Json, calls: list[Json], delta: Any) -> None:
+    if delta is None:
+        return
+    if not isinstance(delta, dict):
+        raise ValueError("a delta that is no object")
+    merged(message, {key: value for key, value in delta.items() if key != "tool_calls"})
+    for piece in delta.get("tool_calls") or ():
+        if not isinstance(piece, dict):
+            raise ValueError("a tool call that is no object")
+        _add_call(calls, piece)
+
+
+def _add_call(calls: list[Json], piece: Json) -> None:
+    """An index numbers the calls; where servers leave it out or use it twice, another id is another call."""
+    index, name = piece.get("index"), piece.get("id")
+    for call in reversed(calls):
+        if (index is None or call.get("index") == index) and (not name or call.get("id") in (None, "", name)):
+            merged(call, piece)
+            return
+    calls.append(merged(None, piece))
+
+
+def _call(call: Json) -> Json:
+    kind = "custom" if "custom" in call else "function"
+    said = {key: value for key, value in call.items() if key not in ("index", "id") and value is not None}
+    return {"id": call.get("id"), "type": kind, **said}
+
+
+def _chunks(choice: Json) -> Iterator[Json]:
+    """Its role, all of its output, its end."""
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise ValueError("a choice without a message")
+    index = choice.get("index", 0)
+    text = message.get("content")
+    start = {"role": message.get("role") or "assistant", "content": "" if isinstance(text, str) else None}
+    yield {"index": index, "delta": start, "logprobs": None, "finish_reason": None}
+    delta = {key: value for key, value in message.items() if key != "role" and value is not None and value != ""}
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list):
+        delta["tool_calls"] = [{"index": at, **call} for at, call in enumerate(calls) if isinstance(call, dict)]
+    if delta or choice.get("logprobs"):
+        yield {"index": index, "delta": delta, "logprobs": choice.get("logprobs"), "finish_reason": None}
+    known = ("index", "message", "logprobs", "finish_reason")
+    rest = {key: value for key, value in choice.items() if key not in known}
+    yield {"index": index, "delta": {}, "logprobs": None, "finish_reason": choice.get("finish_reason"), **rest}
