@@ -69,6 +69,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     `status` is the upstream's HTTP status, or the one its in-stream error frame means; None when nothing answered.
     `body` is the upstream's body, unchanged (for an in-stream error frame: its JSON), None when nothing answered.
     `retry_after` is in seconds. `message` is ours, for logs. `unsent`: the upstream never got the request.
+    `in_stream`: it told the error inside a 200, so it had already begun to work.
     """
 
     kind: FailureClass
@@ -78,6 +79,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     body: bytes | None = None
     retry_after: float | None = None
     unsent: bool = False
+    in_stream: bool = False
 
 
 class UsageSource(StrEnum):

@@ -186,13 +186,22 @@ class TestNotReplayable:
     def test_it_is_not_hedged(self) -> None:
         assert started(self.plan).tick(2.0) == [Skip(Reason.SIDE_EFFECTS)]
 
-    @pytest.mark.parametrize("failure", [fails(FailureClass.CONNECT), fails(FailureClass.SERVER_ERROR, 500)])
-    def test_it_fails_over_when_refused_or_never_reached(self, failure: Failure) -> None:
+    @pytest.mark.parametrize(
+        "failure", [Failure(FailureClass.CONNECT, "refused", unsent=True), fails(FailureClass.SERVER_ERROR, 500)]
+    )
+    def test_it_fails_over_when_refused_or_never_sent(self, failure: Failure) -> None:
         assert started(self.plan).failed(0, failure, 0.1) == [Launch(1, 1, Role.FAILOVER)]
 
-    @pytest.mark.parametrize("kind", [FailureClass.PROTOCOL, FailureClass.TIMEOUT_FIRST_TOKEN, FailureClass.EMPTY])
+    @pytest.mark.parametrize(
+        "kind",
+        [FailureClass.CONNECT, FailureClass.PROTOCOL, FailureClass.TIMEOUT_FIRST_TOKEN, FailureClass.EMPTY],
+    )
     def test_it_stays_put_when_its_fate_is_unknown(self, kind: FailureClass) -> None:
         assert started(self.plan).failed(0, fails(kind), 0.1) == [Fail(0, fails(kind))]
+
+    def test_it_stays_put_after_an_error_inside_a_200(self) -> None:
+        begun = Failure(FailureClass.RATE_LIMITED, "no", 429, in_stream=True)
+        assert started(self.plan).failed(0, begun, 0.1) == [Fail(0, begun)]
 
 
 def test_both_rate_limited_tells_the_shorter_wait() -> None:

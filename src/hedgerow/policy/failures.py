@@ -48,10 +48,12 @@ TIMEOUTS = frozenset(
 def next_after(failure: Failure, *, replayable: bool) -> Next:
     """Where the next attempt may go.
 
-    A request that must not take effect twice (`replayable` False) goes on only when the upstream was never reached or
-    answered with an error status: after a timeout or a broken answer its fate is unknown.
+    A request that must not take effect twice (`replayable` False) goes on only when it was never sent or the upstream
+    answered it with an error status: after a timeout, a cut or a broken answer its fate is unknown, and after an error
+    inside a 200 it may have had its effect.
     """
-    if not replayable and failure.kind is not FailureClass.CONNECT and (failure.status or 0) < 400:
+    refused = failure.status is not None and failure.status >= 400 and not failure.in_stream
+    if not replayable and not failure.unsent and not refused:
         return Next.NOWHERE
     return _NEXT.get(failure.kind, Next.ANYWHERE)
 

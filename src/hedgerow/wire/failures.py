@@ -1,7 +1,10 @@
 """From an upstream's error answer to its failure class, and from its headers to a waiting time.
 
 An error may come as an HTTP status with a body, or as an error object inside a 200 (a stream's frame or a JSON body);
-both are read the same way. Only names (`code`, `type`, `status`) are looked at and quoted: messages may hold prompts.
+both are read the same way. Only names (`code`, `type`, `status`) are quoted: messages may hold prompts.
+
+`x-should-retry` has no say: it tells a client whether to send its request there again. No attempt goes to the same
+target twice, whatever it says; and whether another target may be asked is for the class alone to decide.
 """
 
 from __future__ import annotations
@@ -13,67 +16,10 @@ from typing import Any
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers
+from hedgerow.wire.error_names import CLASS_BY_NAME, CLASS_BY_STATUS, NAME_BY_PROSE, STATUS_BY_NAME
 
 MAX_RETRY_AFTER = 86_400.0
 """Seconds; a longer Retry-After is taken as this."""
-
-_CLASS_BY_NAME = {
-    name: kind
-    for kind, names in {
-        FailureClass.CONTENT_POLICY: (
-            "content_filter content_policy_violation responsible_ai_policy_violation content_policy invalid_prompt"
-        ),
-        FailureClass.QUOTA_EXHAUSTED: (
-            "insufficient_quota usage_limit_reached billing_error enforced_spend_limit_reached "
-            "billing_hard_limit_reached insufficient_balance"
-        ),
-        FailureClass.OVERLOADED: "overloaded overloaded_error server_is_overloaded unavailable",
-        FailureClass.UPSTREAM_MISSING_MODEL: "model_not_found",
-        FailureClass.UPSTREAM_AUTH: "invalid_api_key",
-    }.items()
-    for name in names.split()
-}
-"""Names that say more than the status does."""
-
-_STATUS_BY_NAME = {
-    name: status
-    for status, names in {
-        400: "invalid_request_error bad_request_error context_length_exceeded invalid_argument content_filter "
-        "content_policy_violation invalid_prompt",
-        401: "authentication_error invalid_api_key unauthenticated",
-        402: "billing_error",
-        403: "permission_error permission_denied permission_denied_error",
-        404: "not_found_error not_found model_not_found",
-        408: "timeout",
-        413: "request_too_large",
-        422: "unprocessable_entity_error",
-        429: "rate_limit_error rate_limit_exceeded insufficient_quota usage_limit_reached resource_exhausted "
-        "enforced_spend_limit_reached",
-        500: "server_error internal_server_error internal_error api_error internal",
-        503: "service_unavailable_error server_is_overloaded unavailable overloaded",
-        504: "timeout_error deadline_exceeded",
-        529: "overloaded_error",
-    }.items()
-    for name in names.split()
-}
-"""What an error inside a 200 means when it carries no number."""
-
-_CLASS_BY_STATUS = {
-    401: FailureClass.UPSTREAM_AUTH,
-    402: FailureClass.QUOTA_EXHAUSTED,  # payment required: prepaid balance used up
-    403: FailureClass.UPSTREAM_AUTH,
-    404: FailureClass.UPSTREAM_MISSING_MODEL,
-    405: FailureClass.UPSTREAM_MISSING_MODEL,
-    408: FailureClass.SERVER_ERROR,
-    409: FailureClass.SERVER_ERROR,
-    410: FailureClass.UPSTREAM_MISSING_MODEL,
-    424: FailureClass.SERVER_ERROR,  # failed dependency: the model behind the endpoint broke
-    425: FailureClass.SERVER_ERROR,  # too early: says itself that a repeat is welcome
-    429: FailureClass.RATE_LIMITED,
-    498: FailureClass.OVERLOADED,  # a flex tier's "capacity exceeded"
-    499: FailureClass.SERVER_ERROR,  # a proxy there says its client left; we had not
-    529: FailureClass.OVERLOADED,
-}
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
@@ -81,8 +27,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 def classify(status: int, headers: Headers, body: bytes) -> Failure:
     """What a non-2xx answer means. Never raises, whatever the body holds."""
-    names = _names(_error_of(_loads(body)))
+    error = _error_of(_loads(body))
+    names = _names(error) + _names_in(headers)
     wait = retry_after(headers)
+    if wait is None:
+        wait = _delay_in(error)
     if not 300 <= status <= 599:
         kind = FailureClass.PROTOCOL
     else:
@@ -98,14 +47,24 @@ def classify_frame(frame: bytes, headers: Headers) -> Failure:
     error = _error_of(_loads(frame))
     names = _names(error)
     status = _status_in(error, names)
-    kind = _kind(status, names, hinted=False)
-    return Failure(kind, _say(f"error {status} inside a 200", names), status, as_json(headers), frame)
+    wait = _delay_in(error)
+    kind = _kind(status, names, hinted=wait is not None)
+    message = _say(f"error {status} inside a 200", names)
+    return Failure(kind, message, status, as_json(headers), frame, wait, in_stream=True)
 
 
 def as_json(headers: Headers) -> Headers:
     """`headers` for a JSON body of another length: those that describe the old body are replaced."""
-    kept = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
-    return [(b"content-type", b"application/json"), *kept]
+    return _of_another_body(headers, b"application/json")
+
+
+def as_event_stream(headers: Headers) -> Headers:
+    """`headers` for a body of server-sent events: those that describe the old body are replaced."""
+    return _of_another_body(headers, b"text/event-stream; charset=utf-8")
+
+
+def _of_another_body(headers: Headers, content_type: bytes) -> Headers:
+    return [(b"content-type", content_type), *(field for field in headers if field[0] not in _OF_THE_BODY)]
 
 
 _OF_THE_BODY = frozenset({b"content-type", b"content-length", b"content-encoding", b"transfer-encoding"})
@@ -141,15 +100,15 @@ def retry_after(headers: Headers) -> float | None:
 def _kind(status: int, names: list[str], *, hinted: bool) -> FailureClass:
     if status < 400:
         return FailureClass.PROTOCOL
-    if status == 503 and hinted:
+    if hinted and status in (402, 503):  # a waiting time says that it is a matter of time only
         return FailureClass.RATE_LIMITED
     for name in names:
-        named = _CLASS_BY_NAME.get(name)
+        named = CLASS_BY_NAME.get(name)
         if named is FailureClass.OVERLOADED and status < 429:
             continue
         if named is not None:
             return named
-    return _CLASS_BY_STATUS.get(status, FailureClass.SERVER_ERROR if status >= 500 else FailureClass.FATAL_REQUEST)
+    return CLASS_BY_STATUS.get(status, FailureClass.SERVER_ERROR if status >= 500 else FailureClass.FATAL_REQUEST)
 
 
 def _status_in(error: Any, names: list[str]) -> int:
@@ -160,7 +119,7 @@ def _status_in(error: Any, names: list[str]) -> int:
                 value = int(value)
             if isinstance(value, int) and 400 <= value <= 599:
                 return value
-    return next((_STATUS_BY_NAME[name] for name in names if name in _STATUS_BY_NAME), 500)
+    return next((STATUS_BY_NAME[name] for name in names if name in STATUS_BY_NAME), 500)
 
 
 def _loads(body: bytes) -> Any:
@@ -171,26 +130,58 @@ def _loads(body: bytes) -> Any:
 
 
 def _error_of(answer: Any) -> Any:
-    """The error object of `{"error": {...}}`, of a list holding one, or of a flat `{"message", "type", "code"}`."""
+    """The error object of an answer, a list holding one, an event or a choice; or a flat `{"message", "code"}`."""
     if isinstance(answer, list) and answer:
         answer = answer[0]
-    if isinstance(answer, dict):
-        inner = answer.get("error")
-        return inner if isinstance(inner, dict) else answer
-    return None
+    if not isinstance(answer, dict):
+        return None
+    places = [answer, answer.get("response")]
+    choices = answer.get("choices")
+    if isinstance(choices, list):
+        places += choices
+    for place in places:
+        if isinstance(place, dict) and isinstance(inner := place.get("error"), dict):
+            return inner
+    return answer
 
 
 def _names(error: Any) -> list[str]:
-    """Code, type and status of an error object in one spelling, most telling first."""
+    """Everything that names an error object's kind, in one spelling, most telling first."""
     if not isinstance(error, dict):
         return []
-    inner = error.get("innererror")
-    found = [error.get("code"), error.get("type"), error.get("status")]
-    if isinstance(inner, dict):
-        found.append(inner.get("code"))
-    if error.get("message") == "Overloaded":  # sent with type api_error
-        found.append("overloaded")
+    found = [error.get(key) for key in ("code", "type", "status", "error_type", "error_code")]
+    for key in ("innererror", "details", "metadata"):
+        inner = error.get(key)
+        for part in inner if isinstance(inner, list) else [inner]:
+            if isinstance(part, dict):
+                found += [part.get("code"), part.get("error_code"), part.get("reason"), part.get("error_type")]
+                if "flagged_input" in part:
+                    found.append("content_policy_violation")
+    coded = error.get("__type")
+    if isinstance(coded, str):
+        found.append(coded.rpartition("#")[2])
+    prose = error.get("message") or error.get("error")
+    if isinstance(prose, str):
+        found[:0] = [name for start, name in NAME_BY_PROSE if prose.startswith(start)]
     return [_snake(name) for name in found if isinstance(name, str) and _NAME.fullmatch(name)]
+
+
+def _names_in(headers: Headers) -> list[str]:
+    """The name that Bedrock gives an error in a header, `ThrottlingException` or `ThrottlingException:http://...`."""
+    found = [value.partition(b":")[0].decode("latin-1") for name, value in headers if name == b"x-amzn-errortype"]
+    return [_snake(name) for name in found if _NAME.fullmatch(name)]
+
+
+def _delay_in(error: Any) -> float | None:
+    """Seconds to wait by Google's `RetryInfo`, written "12s" or "0.5s"."""
+    details = error.get("details") if isinstance(error, dict) else None
+    for part in details if isinstance(details, list) else ():
+        delay = part.get("retryDelay") if isinstance(part, dict) else None
+        if isinstance(delay, str) and delay.endswith("s") and delay.isascii():
+            seconds = _number(delay[:-1].encode())
+            if seconds is not None:
+                return min(seconds, MAX_RETRY_AFTER)
+    return None
 
 
 def _snake(name: str) -> str:
@@ -203,7 +194,7 @@ def _say(what: str, names: list[str]) -> str:
 
 def _number(value: bytes) -> float | None:
     try:
-        number = float(value)
+        number = math.nan if b"_" in value else float(value)
     except ValueError:
         return None
     return number if math.isfinite(number) and number >= 0 else None
