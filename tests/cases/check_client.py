@@ -36,7 +36,9 @@ def _error(expected: ErrorExpected | None, run: Run) -> Iterator[Difference]:
 
 
 def _text_by_choice(expected: dict[str, str], run: Run) -> Iterator[Difference]:
-    yield from differs(expected, {choice: text for choice, text in run.answer.texts.items() if text})
+    came = {choice: text for choice, text in run.answer.texts.items() if text}
+    for choice in expected.keys() | came.keys():
+        yield from differs(expected.get(choice), came.get(choice), choice)
 
 
 def _text_one_of(expected: list[str], run: Run) -> Iterator[Difference]:

@@ -16,7 +16,10 @@ PATIENCE = 15.0
 
 @dataclass
 class Got:
-    """What came back. Times are those of the loop; `status` is None when the client left before there was one."""
+    """What came back. Times are those of the loop; `status` is None when the client left before there was one.
+
+    `sent_at` is when the last byte of the request was sent: for a long body that is about when it arrived.
+    """
 
     sent_at: float
     done_at: float = 0.0
@@ -39,9 +42,12 @@ async def ask(address: tuple[str, int], request: Request, run: str, *, leave_aft
     """Send a request and take what comes; `leave_after` seconds the client closes the connection."""
     loop = asyncio.get_running_loop()
     client = await Client.connect(address)
+    client.writer.transport.set_write_buffer_limits(0)
+    client.writer.write(_bytes(request, run))
+    with contextlib.suppress(*BROKEN):
+        await client.writer.drain()
     got = Got(loop.time())
     reply: Reply | None = None
-    client.writer.write(_bytes(request, run))
     limit = PATIENCE if leave_after is None else leave_after
     try:
         with contextlib.suppress(*BROKEN):

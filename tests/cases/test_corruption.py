@@ -40,7 +40,7 @@ ADDED: Mapping[str, dict[str, Any]] = {
     "ft-role-only-chunk": {
         "contacted_counts": {"primary": 1, "backup_max": 1, "backup_min": 1},
         "log_must_not_contain": ["Name two colours"],
-        "client": {"order": ["B-one", "B-two", "[DONE]"]},
+        "client": {"order": ["B-one", "B-two", "[DONE]"], "header_contains": {"content-type": "event-stream"}},
         "record": {"hedges_denied_by_budget": 0, "hedge_won": True, "failures": {"primary": 0}},
     },
     "ft-usage-in-every-chunk": {"record": {"attempts": {"primary": {"usage": {"input_min": 1, "output_min": 1}}}}},

@@ -25,6 +25,7 @@ class Seen:
 
     run: str
     at: float
+    """When its first bytes came."""
     headers: list[tuple[str, str]]
     body: bytes
     reused: bool
@@ -114,6 +115,8 @@ class _Connection(asyncio.Protocol):
         self._upstream.open.add(self)
 
     def data_received(self, data: bytes) -> None:
+        if not self._buffer:
+            self._began = self._loop.time()
         self._buffer += data
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
@@ -143,7 +146,7 @@ class _Connection(asyncio.Protocol):
     def _asked(self, headers: list[tuple[str, str]], body: bytes) -> None:
         upstream, script = self._upstream, self._upstream.script
         run = dict(headers).get(RUN_HEADER, "")
-        seen = Seen(run, self._loop.time(), headers, body, reused=bool(self._requests))
+        seen = Seen(run, self._began, headers, body, reused=bool(self._requests))
         self._requests.append(seen)
         upstream.seen.append(seen)
         first = upstream.first()
