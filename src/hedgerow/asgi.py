@@ -28,7 +28,7 @@ from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.gateway.build import build
 from hedgerow.gateway.core import Gateway, refuse
 from hedgerow.gateway.drafting import blueprint_of
-from hedgerow.gateway.target import Target
+from hedgerow.http.client import Pool
 from hedgerow.http.exchange import Handler, Listener
 from hedgerow.http.head import fields_in
 from hedgerow.wire import lookup
@@ -129,7 +129,7 @@ class Application:
     def __init__(self, blueprint: Blueprint) -> None:
         self._blueprint = blueprint
         self._gateway: Gateway | None = None
-        self._targets: Sequence[Target] = ()
+        self._pools: Sequence[Pool] = ()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -145,7 +145,7 @@ class Application:
                 case "lifespan.startup":
                     await send({"type": "lifespan.startup.complete"})
                 case "lifespan.shutdown":
-                    await asyncio.gather(*(target.close() for target in self._targets))
+                    await asyncio.gather(*(pool.close() for pool in self._pools))
                     await send({"type": "lifespan.shutdown.complete"})
                     return
                 case _:
@@ -153,7 +153,7 @@ class Application:
 
     def _handler(self) -> Handler:
         if self._gateway is None:
-            self._gateway, self._targets = build(self._blueprint, loop=asyncio.get_running_loop())
+            self._gateway, self._pools = build(self._blueprint, loop=asyncio.get_running_loop())
         return self._gateway
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:

@@ -6,6 +6,7 @@ A `Hedger` outlives requests. For each request it makes a `Run` (the engine's) a
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from math import inf
 from typing import get_args
@@ -110,7 +111,15 @@ class Hedger:
         }
         self._budget = _budget(policy)
         self._whether: Whether | None = None if self._budget is None else self._budget.take
-        self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
+        self._alone = self._plans[False, False]
+
+    def narrowed(self, which: Sequence[int]) -> Hedger:
+        """The same route for only these of its places: one budget, one health, the same rules and listeners."""
+        one = copy.copy(self)
+        one.places = tuple(self.places[index] for index in which)
+        one._candidates = tuple(place.candidate for place in one.places)
+        one._everyone = range(len(which))
+        return one
 
     def run(
         self,
@@ -138,7 +147,10 @@ class Hedger:
         return Run(driver, plan, candidates, whether, alarm=alarm, stall=self._stall), order
 
     def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:
-        """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
+        """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it.
+
+        Where a hedge would be due it is skipped, and said why.
+        """
         return Run(driver, self._alone, self._candidates[:1], alarm=alarm, stall=self._stall), (0,)
 
     def failed(self, place: Place, failure: Failure, now: float) -> None:

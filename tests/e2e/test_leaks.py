@@ -81,7 +81,7 @@ KINDS: list[Kind] = [
     *ORDINARY,
     ("POST", CHAT, STREAM, everywhere(tokens=300, gap_ms=0), {200}),
     ("POST", CHAT, b"{", {}, {400}),
-    ("POST", "/v1/embeddings", WHOLE, {}, {200}),
+    ("POST", "/v1/batches", WHOLE, {}, {200}),
     ("GET", "/v1/files?limit=2", None, {}, {200}),
     ("GET", "/v1/models", None, {}, {200}),
     ("GET", "/nowhere", None, {}, {404}),
@@ -230,7 +230,7 @@ def test_ten_thousand_requests_leave_no_task_timer_socket_or_object(labs: Labs, 
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        gateway, targets = build(blueprint, loop=loop)
+        gateway, pools = build(blueprint, loop=loop)
         server = Server(gateway)
         await server.start("127.0.0.1", 0)
         gc.collect()
@@ -239,7 +239,7 @@ def test_ten_thousand_requests_leave_no_task_timer_socket_or_object(labs: Labs, 
             await nothing_is_left(gateway, server)
         finally:
             await server.close()
-            await asyncio.gather(*(target.close() for target in targets))
+            await asyncio.gather(*(pool.close() for pool in pools))
         assert asyncio.all_tasks() == {asyncio.current_task()}
         timers: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]  # asyncio's own heap
         assert [timer for timer in timers if not timer.cancelled()] == []

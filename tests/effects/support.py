@@ -17,6 +17,7 @@ from hedgerow.config import Settings, loads
 from hedgerow.events import Headers
 from hedgerow.gateway.build import build
 from hedgerow.gateway.drafting import blueprint_of
+from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.testing import VirtualLoop, run_virtual
 from tests.engine.scripted import JSON, Answer, RecordingExchange, Script, ScriptedPool
 from tests.unit.client_support import Peer, Server
@@ -97,13 +98,15 @@ def play(
     """
 
     async def main(loop: VirtualLoop) -> tuple[Pools, RecordingExchange]:
-        gateway, targets = build(blueprint_of(settings), loop=loop)
         pools: Pools = {}
-        for target in targets:
-            await target.close()
-            script = scripts.get(target.name, QUICK)
-            pool = ScriptedPool(loop, *(script if isinstance(script, Sequence) else [script]))
-            pools[target.name] = target._pool = pool  # type: ignore[assignment]  # sockets have no virtual time
+
+        def make_pool(name: str, _origin: Origin, _settings: PoolSettings) -> ScriptedPool:
+            script = scripts.get(name, QUICK)
+            pools[name] = ScriptedPool(loop, *(script if isinstance(script, Sequence) else [script]))
+            return pools[name]
+
+        # Sockets have no virtual time.
+        gateway, _ = build(blueprint_of(settings), loop=loop, make_pool=make_pool)  # type: ignore[arg-type]
         exchange = RecordingExchange(loop, body, path, headers or [])
         gateway(exchange)
         for _ in range(again):

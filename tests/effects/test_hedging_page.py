@@ -44,8 +44,8 @@ def test_where_another_target_may_help_all_are_asked_and_the_last_ones_words_ret
     [
         (REFUSED, STREAM, 502, "connect"),
         (Answer([(0.0, b"<html>")], headers=[(b"content-type", b"text/html")]), WHOLE, 502, "protocol"),
-        (Answer([(0.0, HELLO[:20])], headers=JSON, end="reset"), WHOLE, 502, "protocol"),
-        (Answer(end="reset"), STREAM, 502, "protocol"),
+        (Answer([(0.0, HELLO[:20])], headers=JSON, end="reset"), WHOLE, 502, "connect"),
+        (Answer(end="reset"), STREAM, 502, "connect"),
         (SILENT, STREAM, 504, "timeout_first_token"),
     ],
 )

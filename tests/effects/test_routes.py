@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.effects.support import BROKEN, QUICK, SILENT, STALLS, WHOLE, asked, effect_of, play, settings
+from tests.effects.support import (
+    BROKEN,
+    HELLO,
+    QUICK,
+    SILENT,
+    STALLS,
+    STREAM,
+    WHOLE,
+    asked,
+    effect_of,
+    play,
+    settings,
+    token,
+)
+from tests.engine.scripted import JSON, Answer
 
+STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
 ALL_SILENT = {"a": SILENT, "b": SILENT, "c": SILENT}
 
 
@@ -74,3 +91,44 @@ def test_a_stream_that_falls_silent_is_broken_off(key: str, limit: str, seconds:
 def test_a_request_ends_at_its_total_limit(key: str, limit: str, seconds: float) -> None:
     _, client = play(settings({key: limit}), ALL_SILENT, WHOLE)
     assert (client.ended_at, client.status) == (seconds, 504)
+
+
+@effect_of("routes.<name>.hedge.allow")
+@pytest.mark.parametrize(("allow", "expected"), [([], ["a"]), (["audio"], ["a"]), (["n"], ["a", "b"])])
+def test_what_costs_more_is_hedged_where_the_route_allows_it(key: str, allow: list[str], expected: list[str]) -> None:
+    several = STREAM.replace(b'"stream"', b'"n":2,"stream"')
+    pools, _ = play(settings({key: allow}), ALL_SILENT, several)
+    assert [name for name, at in asked(pools) if at < 60.0] == expected
+
+
+@effect_of("routes.<name>.reasoning_counts")
+@pytest.mark.parametrize(("counts", "winner"), [(True, b"a"), (False, b"b")])
+def test_thinking_is_a_first_token_or_not(key: str, counts: bool, winner: bytes) -> None:
+    thinks = token("hmm").replace(b'"content"', b'"reasoning_content"')
+    _, client = play(settings({key: counts}), {"a": Answer([(0.1, thinks)] + [(1.0, thinks)] * 5, end="hang")})
+    assert client.answer_headers[b"x-hedgerow-target"] == winner
+
+
+@effect_of("routes.<name>.nonstream_as_stream")
+@pytest.mark.parametrize("as_stream", [True, False])
+def test_a_whole_answer_is_asked_for_as_a_stream(key: str, as_stream: bool) -> None:
+    changes = {key: as_stream, "routes.<name>.targets": ["a", "b"]}
+    stream = Answer([(0.1, token("hel")), (5.0, token("lo")), (0.0, STOP), (0.0, b"data: [DONE]\n\n")])
+    pools, client = play(
+        settings(changes), {"a": stream if as_stream else Answer([(5.1, HELLO)], headers=JSON), "b": SILENT}, WHOLE
+    )
+    # A token after 0.1 s: no hedge is due any more, however long the rest takes.
+    assert [name for name, _ in asked(pools)] == (["a"] if as_stream else ["a", "b"])
+    assert json.loads(client.text)["choices"][0]["message"]["content"] == "hello"
+    assert client.answer_headers[b"content-type"] == b"application/json"
+
+
+@effect_of("routes.<name>.endpoints")
+@pytest.mark.parametrize(("listed", "expected"), [(["/v1/audio/speech"], ["a", "b"]), ([], ["a"])])
+def test_a_listed_path_is_hedged(key: str, listed: list[str], expected: list[str]) -> None:
+    sound = Answer([(0.1, b"RIFF")], headers=[(b"content-type", b"audio/wav")])
+    pools, client = play(
+        settings({key: listed}), {"a": SILENT, "b": sound}, b'{"model":"fast","input":"hi"}', path=b"/v1/audio/speech"
+    )
+    assert [name for name, _ in asked(pools)] == expected
+    assert (client.text == b"RIFF") == bool(listed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import select
 import socket
 import ssl
@@ -265,3 +266,24 @@ def test_requests_under_way_get_the_drain_timeout(key: str, limit: str, code: in
         assert gateway.wait() == code
         client.join()
         assert answers == [0 if code else 200]
+
+
+@e2e
+@effect_of("server.event_log")
+def test_what_happens_is_written_to_the_event_log(key: str, lab: LabProcess, tmp_path: Path) -> None:
+    base: Document = {
+        "targets": {"a": {"base_url": lab.base_url}},
+        "routes": {"fast": {"targets": ["a"]}},
+        "server": {"listen": "127.0.0.1:0"},
+    }
+    log = tmp_path / "events.jsonl"
+    with serve(key, str(log), base=base) as gateway:
+        assert post(gateway, WHOLE, {"x-lab-script": script(ttft_ms=0, gap_ms=0, tokens=1)})[0] == 200
+    events = [json.loads(line) for line in log.read_bytes().splitlines()]
+    assert [each["event"] for each in events] == [
+        "request_started",
+        "attempt_launched",
+        "attempt_ended",
+        "request_finished",
+    ]
+    assert events[2]["usage"]["source"] == "reported"

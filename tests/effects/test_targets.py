@@ -6,16 +6,44 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.errors import ConfigError
 from tests.effects.support import SILENT, SLOW_DOWN, STREAM, asked, effect_of, play, sent, settings
+
+MESSAGES = b'{"model":"fast","max_tokens":9,"stream":true,"messages":[]}'
 
 
 @effect_of("targets.<name>.protocol")
-def test_only_the_protocol_that_is_spoken_is_taken(key: str) -> None:
-    head, _ = sent(play(settings({key: "openai"}), {})[0])
-    assert head.startswith(b"POST /v1/chat/completions ")
-    with pytest.raises(ConfigError, match="protocol"):
-        settings({key: "anthropic"})
+def test_a_request_goes_to_the_targets_that_speak_its_protocol(key: str) -> None:
+    assert asked(play(settings({key: "anthropic"}), {})[0]) == [("b", 0.0)]
+    both = settings({key: ["openai", "anthropic"]})
+    assert asked(play(both, {})[0]) == [("a", 0.0)]
+    assert asked(play(both, {}, MESSAGES, path=b"/v1/messages")[0])[0] == ("a", 0.0)
+    pools, client = play(settings(), {}, MESSAGES, path=b"/v1/messages")
+    assert (asked(pools), client.status) == ([], 400)
+    assert b"protocol: [openai, anthropic]" in client.text
+
+
+@effect_of("targets.<name>.key_header")
+@pytest.mark.parametrize(
+    ("header", "path", "line"),
+    [
+        ("auto", b"/v1/chat/completions", b"authorization: Bearer k-1"),
+        ("auto", b"/v1/messages", b"x-api-key: k-1"),
+        ("api-key", b"/v1/chat/completions", b"api-key: k-1"),
+        ("api-key", b"/v1/messages", b"api-key: k-1"),
+        ("authorization", b"/v1/messages", b"authorization: Bearer k-1"),
+    ],
+)
+def test_the_key_goes_in_the_header_that_is_asked_for(key: str, header: str, path: bytes, line: bytes) -> None:
+    changes = {key: header, "targets.<name>.api_key": "k-1", "targets.<name>.protocol": ["openai", "anthropic"]}
+    lines = sent(play(settings(changes), {}, MESSAGES, path=path)[0])[0].split(b"\r\n")
+    assert [each for each in lines if b"k-1" in each] == [line]
+
+
+@effect_of("targets.<name>.stream_usage")
+@pytest.mark.parametrize("asks", [True, False])
+def test_streams_are_asked_for_their_usage(key: str, asks: bool) -> None:
+    _, body = sent(play(settings({key: asks}), {})[0])
+    assert (b'"stream_options":{"include_usage":true}' in body) == asks
 
 
 @effect_of("targets.<name>.base_url")
@@ -52,8 +80,9 @@ def test_the_key_in_the_file_is_sent(key: str, tmp_path: Path) -> None:
 
 @effect_of("targets.<name>.model")
 def test_the_model_replaces_the_clients(key: str) -> None:
-    assert sent(play(settings(), {})[0])[1] == STREAM
-    assert sent(play(settings({key: "m-1"}), {})[0])[1] == STREAM.replace(b"fast", b"m-1")
+    quiet = {"targets.<name>.stream_usage": False}
+    assert sent(play(settings(quiet), {})[0])[1] == STREAM
+    assert sent(play(settings({key: "m-1", **quiet}), {})[0])[1] == STREAM.replace(b"fast", b"m-1")
 
 
 @effect_of("targets.<name>.account")

@@ -14,7 +14,8 @@ from hedgerow.errors import ConnectFailed, UpstreamClosed, UpstreamError
 from hedgerow.events import Event, Headers
 from hedgerow.gateway.core import Gateway, Limits
 from hedgerow.gateway.route import Route
-from hedgerow.gateway.target import Target
+from hedgerow.gateway.routing import Routing, Ways
+from hedgerow.gateway.target import Target, key_style
 from hedgerow.hedger import Hedger, Place
 from hedgerow.http.exchange import Listener
 from hedgerow.http.head import fields_in
@@ -22,6 +23,7 @@ from hedgerow.http.upstream import Sink
 from hedgerow.policy.health import Health
 from hedgerow.policy.plan import Candidate, Policy
 from hedgerow.testing import VirtualLoop, run_virtual
+from hedgerow.wire.base import Family
 
 SSE: Headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
 JSON: Headers = [(b"content-type", b"application/json")]
@@ -208,14 +210,16 @@ class World:
                 authorization=b"Bearer key-" + name.encode(),
                 passthrough=False,
                 headers=b"",
+                style=key_style("auto", Family.OPENAI),
+                as_sent=False,
+                stream_usage=False,
             )
             for name, pool in pools.items()
         ]
         hedger = Hedger("fast", [t.place for t in targets], policy, listeners=[self.events.append], health=Health())
+        route = Route(hedger, targets)
         self.gateway = Gateway(
-            {"fast": Route(hedger, targets)},
-            default_route="fast",
-            match=lambda _model: None,
+            Routing({"fast": Ways(route, {Family.OPENAI: route})}, default="fast", match=lambda _model: None),
             loop=loop,
             id_prefix="test",
             limits=limits,

@@ -100,7 +100,7 @@ def test_requests_to_other_paths_earn_nothing() -> None:
         await asyncio.sleep(50)
         world.pools["a"].scripts = [error(200, "fine", JSON)]
         for _ in range(100):
-            world.request(b'{"model":"fast","input":"x"}', target=b"/v1/embeddings")
+            world.request(b'{"model":"fast","input":"x"}', target=b"/v1/images/generations")
         await asyncio.sleep(50)
         world.pools["a"].scripts = [SLOW]
         ask(world, 1)

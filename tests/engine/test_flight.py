@@ -422,15 +422,15 @@ class TestNotHedged:
         assert body == b"--form--"
         assert world.pools["b"].requests == []
 
-    def test_an_embeddings_model_that_is_no_route_is_not_rewritten(self) -> None:
+    def test_a_model_that_is_no_route_is_not_rewritten_on_an_endpoint_that_is_passed_through(self) -> None:
         answer = Answer([(0.1, b"{}")], headers=JSON)
         body = b'{"model":"text-embedding-3-small","input":"x"}'
-        world, _ = one({"a": answer, "b": answer}, target=b"/v1/embeddings", body=body)
+        world, _ = one({"a": answer, "b": answer}, target=b"/v1/images/generations", body=body)
         assert world.pools["a"].requests[0][2] == body
 
     def test_a_route_named_on_another_path_is_rewritten(self) -> None:
         answer = Answer([(0.1, b"{}")], headers=JSON)
-        world, _ = one({"a": answer}, target=b"/v1/embeddings", body=b'{"model":"fast","input":"x"}')
+        world, _ = one({"a": answer}, target=b"/v1/images/generations", body=b'{"model":"fast","input":"x"}')
         assert world.pools["a"].requests[0][2] == b'{"model":"model-a","input":"x"}'
 
 
@@ -587,7 +587,7 @@ def test_a_redirect_is_not_passed_on() -> None:
         (b"GET", b"/v1/files", b"", True),
         (b"HEAD", b"/v1/files", b"", True),
         (b"DELETE", b"/v1/files/1", b"", False),
-        (b"POST", b"/v1/embeddings", b"{}", False),
+        (b"POST", b"/v1/images/generations", b"{}", False),
         (b"POST", b"/v1/chat/completions", PLAIN, True),
         (b"POST", b"/v1/chat/completions", b'{"model":"fast","messages":[],"store":true}', False),
     ],
@@ -603,7 +603,7 @@ def test_an_error_that_is_handed_through_does_not_bring_a_target_back() -> None:
     async def story(world: World) -> None:
         world.request()
         await asyncio.sleep(1.0)
-        world.request(b"{}", target=b"/v1/embeddings")
+        world.request(b"{}", target=b"/v1/images/generations")
         await asyncio.sleep(1.0)
         world.request()
 
@@ -644,10 +644,10 @@ def test_a_client_that_reads_slowly_does_not_keep_the_rest_of_a_body_from_being_
 def test_an_answer_handed_through_may_begin_later_than_the_stall_limit() -> None:
     policy = Policy(stall=10.0, total=120.0)
     slow = Answer([(9.0, b"a"), (9.0, b"b")], headers=JSON, head_after=15.0)
-    _, client = one({"a": slow}, policy=policy, target=b"/v1/responses")
+    _, client = one({"a": slow}, policy=policy, target=b"/v1/files")
     assert (client.outcome, client.text, client.ended_at) == ("whole", b"ab", 33.0)
     silent = Answer([(11.0, b"a")], headers=JSON, head_after=15.0)
-    _, client = one({"a": silent}, policy=policy, target=b"/v1/responses")
+    _, client = one({"a": silent}, policy=policy, target=b"/v1/files")
     assert (client.outcome, client.text, client.ended_at) == ("broken", b"", 25.0)
 
 

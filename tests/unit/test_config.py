@@ -34,7 +34,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 FULL = """\
 targets:
   a:
-    protocol: openai
+    protocol: [openai, anthropic]
+    key_header: api-key
+    stream_usage: false
     base_url: https://A.example:8443/v1/
     api_key: ${KEY}
     model: m-1
@@ -50,7 +52,10 @@ targets:
 routes:
   fast:
     targets: [a, b, b]
-    hedge: {delay: off, max_hedges: 0, budget: 2.5%}
+    hedge: {delay: off, max_hedges: 0, budget: 2.5%, allow: [n, store]}
+    reasoning_counts: false
+    nonstream_as_stream: true
+    endpoints: [/v1/audio/speech]
     max_attempts: 2
     timeouts: {first_token: 3s, stall: 2s, total: 1m}
   "gpt-*": {targets: [b]}
@@ -65,6 +70,7 @@ server:
   reuse_port: true
   default_route: fast
   log_level: debug
+  event_log: events.jsonl
 """
 
 ISSUE = """\
@@ -106,7 +112,15 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert (b.secret, b.model, b.passthrough) == ("sk-from-file", None, False)
     fast = full.routes["fast"]
     assert (fast.targets, fast.attempts) == (("a", "b", "b"), 2)
-    assert fast.hedge.model_dump() == {"delay": None, "max_hedges": 0, "budget": 0.025}
+    assert fast.hedge.model_dump() == {
+        "delay": None,
+        "max_hedges": 0,
+        "budget": 0.025,
+        "allow": ("n", "store"),
+    }
+    assert (fast.reasoning_counts, fast.nonstream_as_stream, fast.endpoints) == (False, True, ("/v1/audio/speech",))
+    assert (a.protocol, a.key_header, a.stream_usage) == (("openai", "anthropic"), "api-key", False)
+    assert full.server.event_log == folder / "events.jsonl"
     assert fast.timeouts.model_dump() == {"first_token": 3.0, "stall": 2.0, "total": 60.0}
     server = full.server
     assert server.listen == Address("::1", 0)

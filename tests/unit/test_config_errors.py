@@ -177,7 +177,30 @@ TARGETS = [
     (
         "another protocol",
         target("protocol: anthropc"),
-        ["3: targets.a.protocol: got 'anthropc'; expected openai"],
+        ["3: targets.a.protocol: got 'anthropc'; expected some of openai, anthropic, gemini, http"],
+    ),
+    (
+        "no protocol at all",
+        target("protocol: []"),
+        ["3: targets.a.protocol: needs at least one of openai, anthropic, gemini, http"],
+    ),
+    (
+        "another header for the key",
+        target("api_key: k\n    key_header: x-key"),
+        [
+            "4: targets.a.key_header: got 'x-key'; "
+            "expected one of auto, authorization, x-api-key, api-key, x-goog-api-key"
+        ],
+    ),
+    (
+        "a header for no key",
+        target("key_header: api-key"),
+        ["3: targets.a.key_header: has no effect: the target has no key; set api_key or drop it"],
+    ),
+    (
+        "two values for the header of the key",
+        target("api_key: k\n    key_header: api-key\n    headers: {api-key: j}"),
+        ["5: targets.a.headers: api-key is the header of the key; keep one of the two"],
     ),
     (
         "an unset variable",
@@ -677,6 +700,7 @@ BEYOND_A_SCHEMA = {
     *("an empty key file", "an unset variable", "an empty variable", "a shell expression", "an open reference"),
     *("a reference in a reference", "a name with a line break", "a total below the delay"),
     *("a key with a blank", "a blank model", "a header of ours", "a header name with a blank", "a header that splits"),
+    *("a header for no key", "two values for the header of the key"),
     *("a header twice", "two authorizations", "a CA that is not used", "an unknown target", "too many attempts"),
     *(
         "a delay beyond first_token",

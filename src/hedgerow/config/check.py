@@ -11,6 +11,7 @@ from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import Problem, did_you_mean, show_path
 from hedgerow.config.providers import PROVIDERS
 from hedgerow.config.units import show_duration, show_percent
+from hedgerow.wire import lookup
 
 if TYPE_CHECKING:
     from hedgerow.config.settings import Settings
@@ -32,6 +33,7 @@ def contradictions(
         found += unknown_targets(name, route.targets, known)
         found += _attempts(name, route)
         found += _route_times(name, route)
+        found += _endpoints(name, route)
     if server is not None:
         found += unknown_default(server.default_route, routes)
         found += _server(server, targets)
@@ -46,6 +48,11 @@ def _target(name: str, target: Target) -> Iterator[Problem]:
         yield Problem(
             (*here, "headers"), f"authorization contradicts {show_path((*here, 'api_key'))}; keep one of the two"
         )
+    keyless = target.api_key is None and target.api_key_file is None
+    if target.key_header != "auto" and keyless:
+        yield Problem((*here, "key_header"), "has no effect: the target has no key; set api_key or drop it")
+    if target.key_header in target.headers and not keyless:
+        yield Problem((*here, "headers"), f"{target.key_header} is the header of the key; keep one of the two")
     if target.tls.ca_file is not None and not target.tls.verify:
         yield Problem(
             (*here, "tls", "ca_file"),
@@ -89,6 +96,12 @@ def _route_times(name: str, route: Route) -> Iterator[Problem]:
     for key in ("first_token", "stall"):
         if getattr(times, key) > times.total:
             yield _clash(name, route, ("timeouts", key), ("timeouts", "total"), "it could never run out")
+
+
+def _endpoints(name: str, route: Route) -> Iterator[Problem]:
+    for position, path in enumerate(route.endpoints):
+        if lookup(b"POST", path.encode()).hedgeable:
+            yield Problem(("routes", name, "endpoints", position), f"{path} is answered and hedged anyway; drop it")
 
 
 def _clash(name: str, route: Route, low: tuple[str, str], high: tuple[str, str], why: str) -> Problem:
@@ -150,6 +163,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += _bare_host(name, target)
     for name, route in settings.routes.items():
         found += _idle_hedge(name, route)
+        found += _unreachable_targets(name, route, settings.targets)
         found += _shared_client_key(name, route, settings.targets)
     server = settings.server
     if (
@@ -181,7 +195,7 @@ def _unsafe_target(name: str, target: Target) -> Iterator[Problem]:
 def _bare_host(name: str, target: Target) -> Iterator[Problem]:
     """A base URL without a path: rarely right, and what comes back is a 404 that does not say why."""
     parts = urlsplit(target.base_url)
-    if parts.path or parts.hostname in _NO_PATH:
+    if parts.path or parts.hostname in _NO_PATH or target.protocol == ("http",):
         return
     known = [each.base_url for each in PROVIDERS if urlsplit(each.base_url).netloc == parts.netloc]
     likely = known[0] if known else f"{target.base_url}/v1"
@@ -209,6 +223,16 @@ def _idle_hedge(name: str, route: Route) -> Iterator[Problem]:
             (*here, "hedge", "max_hedges"),
             f"{route.hedge.max_hedges} cannot be reached: the route allows {route.attempts} attempts in all",
         )
+
+
+def _unreachable_targets(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    if route.endpoints:
+        return
+    for each in dict.fromkeys(route.targets):
+        if targets[each].protocol == ("http",):
+            yield Problem(
+                ("routes", name, "targets"), f"{each} speaks only http and the route lists no endpoints: never asked"
+            )
 
 
 def _shared_client_key(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from hedgerow.config.check import is_own_address
 from hedgerow.config.models import Route, ServerSettings, Target
@@ -56,15 +56,16 @@ def _variable(provider: Provider, place: tuple[str | int, ...]) -> str:
 
 def _target(provider: Provider, environ: Mapping[str, str], server: ServerSettings, warnings: list[str]) -> Target:
     url = environ.get(provider.url, "").strip()
-    key = SecretStr(environ[provider.key].strip())
-    target = Target.model_validate({"base_url": url or provider.base_url, "api_key": key.get_secret_value()})
+    key = environ[provider.key].strip()
+    said = {"base_url": url or provider.base_url, "api_key": key, "protocol": provider.protocol}
+    target = Target.model_validate(said)
     if url and is_own_address(target.base_url, server):
         # Whoever points a client at hedgerow has this variable set in the same shell.
         warnings.append(f"environment: {provider.url}: is hedgerow's own address; using {provider.base_url}")
-        return Target(base_url=provider.base_url, api_key=key)
+        return target.model_copy(update={"base_url": provider.base_url})
     if not urlsplit(target.base_url).path:
         # ANTHROPIC_BASE_URL, for one, is written without the version that its SDK adds.
-        return Target(base_url=target.base_url + urlsplit(provider.base_url).path, api_key=key)
+        return target.model_copy(update={"base_url": target.base_url + urlsplit(provider.base_url).path})
     return target
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,6 +172,24 @@ def one_of(*words: str) -> Leaf:
     return Leaf(parse, " or ".join(f"`{word}`" for word in words), {"anyOf": [{"enum": list(words)}, reference()]})
 
 
+def some_of(*words: str, least: int) -> Leaf:
+    """A list of some of a few fixed words, at least so many; one word alone need not be in a list."""
+    allowed = ", ".join(words)
+
+    def parse(value: object, _: Path) -> tuple[str, ...]:
+        chosen = [value] if isinstance(value, str) else value
+        if not isinstance(chosen, list | tuple) or not all(word in words for word in chosen):
+            raise expected(f"some of {allowed}")
+        if len(chosen) < least:
+            raise problem(f"needs at least one of {allowed}")
+        return tuple(dict.fromkeys(chosen))
+
+    word: Schema = {"enum": list(words)}
+    listed: Schema = {"type": "array", "items": word, "minItems": least}
+    label = "some of " + ", ".join(f"`{word}`" for word in words)
+    return Leaf(parse, label, {"anyOf": [listed, word, reference()]}, lambda chosen: f"[{', '.join(chosen)}]")
+
+
 def check_text(value: object) -> str:
     """A non-empty string without control characters."""
     if isinstance(value, bool | int | float):
@@ -204,12 +223,45 @@ def check_file(value: object, folder: Path) -> Path:
         raise problem(f"cannot read {path}: {error.strerror}") from None
 
 
+def _parse_output(value: object, folder: Path) -> Path | None:
+    if value is None:
+        return None
+    path = folder / Path(check_text(value)).expanduser()
+    if not path.parent.is_dir():
+        raise problem(f"there is no folder {path.parent}")
+    if path.is_dir():
+        raise problem(f"{path} is a folder")
+    return path
+
+
+OUTPUT = Leaf(_parse_output, "path", {"type": ["string", "null"], "minLength": 1})
+"""A file that will be written; relative paths start from the configuration file's folder."""
+
+
 def _parse_file(value: object, folder: Path) -> Path | None:
     return None if value is None else check_file(value, folder)
 
 
 FILE = Leaf(_parse_file, "path", {"type": ["string", "null"], "minLength": 1})
 REQUIRED_FILE = Leaf(check_file, "path", {"type": "string", "minLength": 1})
+
+
+def _parse_paths(value: object, _: Path) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise expected("a list of paths such as [/v1/audio/speech]")
+    for position, path in enumerate(value):
+        if not isinstance(path, str) or not path.startswith("/") or not _PATH.fullmatch(path):
+            raise problem("expected a path such as /v1/audio/speech, without query or '..'", at=(position,))
+    return tuple(value)
+
+
+_PATH = re.compile(r"(?!.*/\.\.(?:/|$))/[\w./~%!$&'()*+,;=:@-]+", re.ASCII)
+PATHS = Leaf(
+    _parse_paths,
+    "list of paths",
+    {"type": "array", "items": {"type": "string", "pattern": "^/."}},
+    lambda paths: f"[{', '.join(paths)}]",
+)
 
 
 def _parse_names(value: object, _: Path) -> tuple[str, ...]:

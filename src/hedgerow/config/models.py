@@ -13,12 +13,15 @@ from hedgerow.config.fields import (
     FILE,
     FLAG,
     NAMES,
+    OUTPUT,
+    PATHS,
     REQUIRED_FILE,
     Leaf,
     duration,
     one_of,
     percentage,
     size,
+    some_of,
     text,
     whole,
 )
@@ -96,16 +99,25 @@ class TargetTls(Model):
 class Target(Model):
     """One place an attempt can go."""
 
-    protocol: Annotated[Literal["openai"], one_of("openai")] = "openai"
-    """The wire protocol the target speaks: `openai` is chat completions as OpenAI defined it."""
+    protocol: Annotated[tuple[str, ...], some_of("openai", "anthropic", "gemini", "http", least=1)] = ("openai",)
+    """Which APIs the target speaks: `openai` (chat completions, completions, responses, embeddings and all else below \
+`/v1`), `anthropic` (messages), `gemini` (generateContent), `http` (a route's own `endpoints`). A request goes to \
+those of its route's targets that speak its API; several may be listed."""
     base_url: Annotated[str, BASE_URL]
-    """The URL in front of `/chat/completions`, such as `https://api.openai.com/v1`."""
+    """The URL in front of `/chat/completions`, `/messages` or `/models/...:generateContent`, such as \
+`https://api.openai.com/v1`."""
     api_key: Annotated[ApiKey, API_KEY] = None
-    """The key sent as `Authorization: Bearer`. `passthrough` sends the client's own; left out, none is sent."""
+    """The key sent to the target. `passthrough` sends the client's own; left out, none is sent."""
     api_key_file: Annotated[SecretFile | None, SECRET_FILE] = None
     """A file that holds the key (a mounted secret), instead of `api_key`. Read at start."""
+    key_header: Annotated[str, one_of("auto", "authorization", "x-api-key", "api-key", "x-goog-api-key")] = "auto"
+    """The header the key is sent in. `auto` is what the API asks for: `x-api-key` for Anthropic's, `x-goog-api-key` \
+for Gemini's, else `Authorization: Bearer`. Azure wants `api-key`."""
     model: Annotated[str | None, text()] = None
     """The model name sent to the target. Left out, the name the client asked for is sent unchanged."""
+    stream_usage: Annotated[bool, FLAG] = True
+    """Ask the target to report the tokens of every stream, so that they are on record; clients that did not ask do \
+not see the report. Turn it off for a server that refuses `stream_options`."""
     account: Annotated[str | None, text()] = None
     """Targets of one account share a rate limit and a quota: when one is limited, the others are known to be. \
 Left out, targets with the same host and key share one."""
@@ -154,6 +166,9 @@ target is tried as well. `off` never hedges: the other targets are then used onl
     budget: Annotated[float | None, percentage(0.001, 1.0)] = 0.1
     """Most attempts started by delay, as a share of the route's requests: a hard cap. Ten may start in a row before \
 they must have been earned. Attempts after a failure do not count. `off` sets no cap."""
+    allow: Annotated[tuple[str, ...], some_of("n", "audio", "store", least=0)] = ()
+    """What may be hedged although it costs more or leaves something behind: `n` (several answers to one request), \
+`audio` (spoken answers), `store` (answers that the Responses API keeps unless told not to)."""
 
 
 class Timeouts(Model):
@@ -180,6 +195,15 @@ with a second one to the same provider."""
     max_attempts: Annotated[int | None, whole(1, 100, nullable=True)] = None
     """Most attempts for one request: the first, hedges and those after a failure. Left out: one per listed target."""
     timeouts: Timeouts = Timeouts()
+    reasoning_counts: Annotated[bool, FLAG] = True
+    """Whether a reasoning model's thinking is a first token. With `false` an attempt wins with its first word of \
+the answer itself, and a long thinker is hedged."""
+    nonstream_as_stream: Annotated[bool, FLAG] = False
+    """Ask for a stream where the client wants one whole answer, decide at its first token, and hand the client the \
+answer put together. An answer is then hedged when it is slow to start, not when it is long."""
+    endpoints: Annotated[tuple[str, ...], PATHS] = ()
+    """More paths that this route answers and hedges, such as `/v1/audio/speech` or `/v2/translate`: any POST whose \
+answer is one whole body. A request there needs no model."""
 
     @property
     def attempts(self) -> int:
@@ -249,3 +273,6 @@ first one."""
         "info"
     )
     """How much is logged. Prompts, answers and keys never are."""
+    event_log: Annotated[Path | None, OUTPUT] = None
+    """A file to which one line of JSON is added for everything that happens to requests and attempts: when each was \
+sent, its first token, tokens, outcome, why no hedge started. No prompts, answers or keys."""

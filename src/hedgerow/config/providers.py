@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`models` are the patterns of the names it serves; `small` is a fast model for the route `fast`, if any."""
+    """`models` are the patterns of the names it serves; `small` is a fast model for the route `fast`, if any.
+
+    `protocol` as in the settings of a target.
+    """
 
     name: str
     base_url: str
@@ -19,6 +22,7 @@ class Provider:
     """The environment variable of its API key, as its own SDK reads it."""
     models: tuple[str, ...] = ()
     small: str | None = None
+    protocol: tuple[str, ...] = ("openai",)
 
     @property
     def url(self) -> str:
@@ -34,7 +38,14 @@ PROVIDERS = (
         ("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*"),
         "gpt-5-mini",
     ),
-    Provider("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", ("claude-*",), "claude-haiku-4-5"),
+    Provider(
+        "anthropic",
+        "https://api.anthropic.com/v1",
+        "ANTHROPIC_API_KEY",
+        ("claude-*",),
+        "claude-haiku-4-5",
+        ("openai", "anthropic"),
+    ),
     Provider(
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta/openai",

@@ -10,6 +10,8 @@ import msgspec
 from hedgerow.events import Failure, FailureClass, Headers
 from hedgerow.gateway.headers import to_client
 from hedgerow.policy.failures import client_status
+from hedgerow.wire.failures import as_json
+from hedgerow.wire.whole import is_event_stream
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
@@ -50,23 +52,42 @@ def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer
         own += b"x-should-retry: false\r\n"
     # A redirect is no answer: it would lead clients, with their keys, past us.
     if failure.body is not None and failure.status is not None and not 300 <= failure.status < 400:
+        if _is_page(failure.body):
+            return Answer(failure.status, _JSON + own, _own_body(flight, attempt, failure, failure.status))
         headers = failure.headers
         if headers is None:
             headers = attempt.headers if failure.kind is FailureClass.EMPTY else JSON
         if used_up:
             headers = [field for field in headers if field[0] != b"x-should-retry"]
-        return Answer(failure.status, to_client(headers) + own, failure.body)
+        body = failure.body
+        if flight.question.collects and is_event_stream(body):
+            headers, body = as_json(headers), flight.protocol.as_document(body)
+        return Answer(failure.status, to_client(headers) + own, body)
     if failure.retry_after is not None:
         own += b"retry-after: %d\r\n" % ceil(failure.retry_after)
     status = client_status(failure)
-    body = flight.protocol.error_body(status, _explain(flight, attempt, failure), kind=_type(status), code=failure.kind)
-    return Answer(status, _JSON + own, body)
+    return Answer(status, _JSON + own, _own_body(flight, attempt, failure, status))
+
+
+def _is_page(body: bytes) -> bool:
+    """Whether an error is told in HTML, for people: a proxy's, no API's. Clients of an API cannot read it."""
+    return body[:64].lstrip()[:1] == b"<"
+
+
+def _own_body(flight: Flight, attempt: Attempt, failure: Failure, status: int) -> bytes:
+    message = _explain(flight, attempt, failure)
+    return flight.protocol.error_body(status, message, kind=_type(status), code=failure.kind)
 
 
 def _explain(flight: Flight, attempt: Attempt, failure: Failure) -> str:
     tried = f" (last of {len(flight.attempts)} attempts)" if len(flight.attempts) > 1 else ""
-    return f"No usable answer from target '{attempt.target.name}'{tried}: {failure.message}"
+    unknown = ""
+    if flight.facts.forbids_hedge is not None and not failure.unsent and (failure.status or 0) < 400:
+        unknown = ". Whether the request has taken effect is not known: look before you send it again"
+    return f"No usable answer from target '{attempt.target.name}'{tried}: {failure.message}{unknown}"
 
 
 def _type(status: int) -> str:
-    return "timeout_error" if status == 504 else "upstream_error"
+    if status == 504:
+        return "timeout_error"
+    return "upstream_error" if status >= 500 else "invalid_request_error"

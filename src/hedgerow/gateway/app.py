@@ -8,10 +8,11 @@ import logging
 import signal
 from collections.abc import Callable
 
-from hedgerow.events import Event, FailureClass, TargetTakenOut
+from hedgerow.events import Event, FailureClass, Listener, TargetTakenOut
 from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint
 from hedgerow.gateway.build import build
 from hedgerow.http.server import Server, server_ssl_context
+from hedgerow.telemetry.event_log import EventLog
 from hedgerow.wire import lookup
 
 log = logging.getLogger("hedgerow.gateway")
@@ -40,7 +41,12 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
     loop = asyncio.get_running_loop()
     settings = blueprint.server
-    gateway, targets = build(blueprint, loop=loop, listeners=[_Loudly()])
+    listeners: list[Listener] = [_Loudly()]
+    event_log = None
+    if settings.event_log is not None:
+        event_log = EventLog(settings.event_log, later=loop.call_later)
+        listeners.append(event_log)
+    gateway, pools = build(blueprint, loop=loop, listeners=listeners)
     server = Server(
         gateway.__call__,  # as a method: CPython is slower to call an object
         limits=settings.http,
@@ -58,7 +64,9 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
     what = _requests(gateway.in_flight)
     log.info("draining: %s under way, for %g s at most; signal again to stop at once", what, settings.drain)
     whole = await _drain(server, settings.drain, at_once)
-    await asyncio.gather(*(target.close() for target in targets))
+    await asyncio.gather(*(pool.close() for pool in pools))
+    if event_log is not None:
+        event_log.close()
     return 0 if whole else 1
 
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hedgerow.errors import ConnectFailed, PoolExhausted, UpstreamError
-from hedgerow.events import Failure, FailureClass, Headers, Role
+from hedgerow.errors import ConnectFailed, PoolExhausted, UpstreamClosed, UpstreamError
+from hedgerow.events import Failure, FailureClass, Headers, Role, Usage
 from hedgerow.http.upstream import Call
+from hedgerow.wire import encoding
 from hedgerow.wire.base import Accepted, Scanner, Verdict
+from hedgerow.wire.encoding import Decoder
+from hedgerow.wire.failures import as_event_stream, as_json
 
 if TYPE_CHECKING:
     from hedgerow.gateway.flight import Flight
@@ -41,6 +44,7 @@ class Attempt:
 
     __slots__ = (
         "_collected",
+        "_decoder",
         "_error_limit",
         "_feed",
         "_flight",
@@ -75,6 +79,7 @@ class Attempt:
         self._held_limit = held_limit
         self._feed: Callable[[bytes], Verdict | None] | None = None
         self._error_limit: TimerHandle | None = None
+        self._decoder: Decoder | None = None
         self.index = index
         self.target = target
         self.role = role
@@ -104,18 +109,24 @@ class Attempt:
         self.status = status
         self.headers = headers
         if flight.protocol.accepts_head:
-            self.scanner = flight.protocol.scanner(flight.facts, headers)
+            self.scanner = flight.scanner(headers)
             self.first_token_at = self.last_data_at = now
             flight.run.accepted(self.index)
-        elif 200 <= status < 300:
-            self.scanner = scanner = flight.protocol.scanner(flight.facts, headers)
+            return
+        if 200 <= status < 300:
+            self.scanner = scanner = flight.scanner(headers)
             if scanner.sign is not None:
                 self._feed = scanner.feed
         else:
             self._error_limit = flight.later(ERROR_BODY_LIMIT, self._error_overdue)
+        if (decoder := encoding.decoder(headers)) is not None:
+            self._decoder = decoder
+            self.headers = encoding.decoded(headers)
 
     def on_data(self, data: bytes) -> None:
         """A piece before commit: it is held back."""
+        if self._decoder is not None and not (data := self._decoded(data)):
+            return
         self.received += len(data)
         self.held.append(data)
         if self.received > self._held_limit:
@@ -127,12 +138,19 @@ class Attempt:
         if self.committed:
             self._body_over(clean=True)
             return
+        if self._decoder is not None and not self._decoder.complete:
+            self._flight.lost(self, self._cut_short("its compressed body is cut short"))
+            return
         held = self.held
-        self.whole = body = held[0] if len(held) == 1 else b"".join(held)
+        body = held[0] if len(held) == 1 else b"".join(held)
         flight, scanner = self._flight, self.scanner
         if scanner is None:
             flight.lost(self, flight.protocol.classify(self.status or 0, self.headers, body))
         elif isinstance(verdict := scanner.eof(body), Accepted):
+            self.whole = body
+            if verdict.instead is not None and not flight.question.collects:
+                self.whole = verdict.instead
+                self.headers = (as_event_stream if flight.facts.stream else as_json)(self.headers)
             self.first_token_at = self._time()
             flight.run.accepted(self.index)
         else:
@@ -142,8 +160,11 @@ class Attempt:
         if self.committed:
             self._body_over(clean=False)
             return
-        connect = isinstance(error, ConnectFailed | PoolExhausted)
-        self._flight.lost(self, Failure(FailureClass.CONNECT, str(error)) if connect else self._cut_short(str(error)))
+        if isinstance(error, ConnectFailed | PoolExhausted):
+            self._flight.lost(self, Failure(FailureClass.CONNECT, str(error), unsent=True))
+        else:
+            cut = FailureClass.CONNECT if isinstance(error, UpstreamClosed) else FailureClass.PROTOCOL
+            self._flight.lost(self, self._cut_short(str(error), cut))
 
     def deliver_to(self, write: Callable[[bytes], None]) -> None:
         """From commit on: hand over what is held, then every piece as it comes."""
@@ -162,7 +183,8 @@ class Attempt:
             write(body)
             self._tail = body[-_TAIL:]
         self._watch = scanner.watch
-        call.deliver_to(self._pass_on if scanner.sign is None else self._forward)
+        forward = self._pass_on if scanner.sign is None else self._forward
+        call.deliver_to(forward if self._decoder is None else self._forward_decoded)
         if scanner.watch(b""):
             self._complete()
 
@@ -178,10 +200,15 @@ class Attempt:
         return self._tail.endswith(_EVENT_ENDS)
 
     def tally(self) -> int:
-        """Bytes of the body that have come; after it the scanner has seen them all."""
+        """Bytes of the body that have come, decoded; after it the scanner has seen them all."""
         if self.committed:
             self._catch_up()
         return self.received
+
+    def usage(self) -> Usage | None:
+        """The tokens that are known when the attempt ends now."""
+        self.tally()
+        return None if self.scanner is None else self.scanner.ending(False).usage
 
     def _forward(self, data: bytes) -> None:
         """A piece after commit. Whatever can wait is done for several pieces at once."""
@@ -198,6 +225,26 @@ class Attempt:
         self.last_data_at = self._time()
         self.received += len(data)
         self._write(data)
+
+    def _forward_decoded(self, data: bytes) -> None:
+        if self._decoder is not None and (data := self._decoded(data)):
+            self._forward(data)
+
+    def _decoded(self, data: bytes) -> bytes:
+        """What this piece of a compressed body stands for; b"" when that is nothing yet, or not to be made out."""
+        decoder = self._decoder
+        if decoder is None or self.ended:
+            return b""
+        try:
+            return decoder.feed(data)
+        except ValueError as error:
+            if self.call is not None:
+                self.call.cancel()
+            if self.committed:
+                self._body_over(clean=False)
+            else:
+                self._flight.lost(self, self._cut_short(str(error)))
+            return b""
 
     def _catch_up(self) -> bool:
         """Let the scanner see what was collected; True once the end marker has been seen."""
@@ -246,9 +293,9 @@ class Attempt:
     def _error_overdue(self) -> None:
         self._give_up(f"its body was not whole within {ERROR_BODY_LIMIT:g} s")
 
-    def _cut_short(self, why: str) -> Failure:
+    def _cut_short(self, why: str, kind: FailureClass = FailureClass.PROTOCOL) -> Failure:
         """What an answer means whose body will not come whole: of an error the status says most."""
         if self.scanner is not None or self.status is None:
-            return Failure(FailureClass.PROTOCOL, why)
+            return Failure(kind, why)
         failure = self._flight.protocol.classify(self.status, self.headers, b"")
         return msgspec.structs.replace(failure, body=None, message=f"{failure.message}, and {why}")

@@ -13,6 +13,7 @@ from hedgerow.events import Headers
 from hedgerow.http.client_settings import PoolSettings
 from hedgerow.http.limits import Limits
 from hedgerow.policy.plan import Policy
+from hedgerow.wire.base import Family
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,21 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     model: str | None
     headers: Headers
     pool: PoolSettings
+    families: tuple[Family, ...] = (Family.OPENAI,)
+    key_header: str = "auto"
+    stream_usage: bool = True
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """How a route reads requests and answers.
+
+    `reasoning_counts`: a model's reasoning is a first token. `as_stream`: whole answers are asked for as streams.
+    `allow`: what may be hedged of that which `Facts.needs` leave for it.
+    """
+
+    reasoning_counts: bool = True
+    as_stream: bool = False
+    allow: frozenset[str] = frozenset()
 
 
 class RouteBlueprint(_Part, frozen=True, kw_only=True):
@@ -39,6 +55,8 @@ class RouteBlueprint(_Part, frozen=True, kw_only=True):
 
     targets: tuple[str, ...]
     policy: Policy
+    reading: Reading = Reading()
+    endpoints: tuple[str, ...] = ()
 
 
 class Certificate(_Part, frozen=True, kw_only=True):
@@ -61,6 +79,7 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
     answer_bytes: int
     drain: float
     log_level: str
+    event_log: str | None = None
 
 
 class Blueprint(_Part, frozen=True, kw_only=True):

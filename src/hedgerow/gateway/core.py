@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from itertools import count
 
 import msgspec
@@ -19,11 +19,11 @@ from hedgerow.gateway import headers, pages
 from hedgerow.gateway.access import Access
 from hedgerow.gateway.answers import JSON
 from hedgerow.gateway.flight import Flight
-from hedgerow.gateway.route import Route
+from hedgerow.gateway.routing import Routing
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
-from hedgerow.wire import lookup
-from hedgerow.wire.base import Facts, Protocol
+from hedgerow.wire import JSON_ENDPOINT, lookup
+from hedgerow.wire.base import Family, Protocol
 
 LINGER = 1.0
 """Seconds an upstream may take at least, and twice that at most, to end its body after its protocol's end marker."""
@@ -44,10 +44,8 @@ class Gateway:
 
     def __init__(
         self,
-        routes: Mapping[str, Route],
+        routing: Routing,
         *,
-        default_route: str,
-        match: Callable[[str], str | None],
         loop: asyncio.AbstractEventLoop,
         id_prefix: str,
         limits: Limits = Limits(),  # noqa: B008  # frozen
@@ -59,9 +57,7 @@ class Gateway:
         self.draining = False
         self.debug = logging.getLogger("hedgerow.gateway").isEnabledFor(logging.DEBUG)
         """Whether each request's end is logged; asked once, since it is on every request's path."""
-        self._routes = dict(routes)
-        self._default = self._routes[default_route]
-        self._match = match
+        self._routing = routing
         self._access = access
         self.request_ids: Iterator[str] = map(f"{id_prefix}-%d".__mod__, count(1))
         """New ones, unique over processes and restarts."""
@@ -79,36 +75,59 @@ class Gateway:
     @property
     def model_names(self) -> Collection[str]:
         """What clients may ask for as `model`."""
-        return [name for name in self._routes if not name.endswith("*")]
+        return self._routing.model_names
 
     def __call__(self, exchange: Exchange) -> None:
         protocol = lookup(exchange.method, exchange.target)
-        # Whatever is hedged is none of our own pages; asked in this order, it is not looked up among them.
-        page = None
         if not protocol.hedgeable:
-            if (target := pages.origin_form(exchange.target)) is not None:
-                exchange.target = target
-                self(exchange)
-                return
-            page = pages.find(exchange.method, exchange.target)
+            self._take_other(exchange, protocol)
+            return
+        try:
+            self._fly(exchange, protocol, self._admit(exchange, protocol))
+        except RequestError as error:
+            refuse(exchange, protocol, error)
+
+    def _take_other(self, exchange: Exchange, protocol: Protocol) -> None:
+        """Whatever is at none of the paths that are always hedged: our own pages, listed endpoints, all the rest."""
+        if (target := pages.origin_form(exchange.target)) is not None:
+            exchange.target = target
+            self(exchange)
+            return
+        page = pages.find(exchange.method, exchange.target)
         if page is not None and not page.private:
             page.answer(self, exchange)
             return
+        if self._routing.endpoint(exchange.method, exchange.target):
+            protocol = JSON_ENDPOINT
+        elif headers.speaks_anthropic(exchange.headers):
+            protocol = lookup(exchange.method, exchange.target, anthropic=True)
         try:
-            incoming = headers.read(exchange.headers)
-            if self._access is not None:
-                self._access.check(incoming.authorization)
-                incoming = msgspec.structs.replace(incoming, authorization=None)
+            incoming = self._admit(exchange, protocol)
             if page is not None:
                 page.answer(self, exchange)
-                return
-            if not (protocol.hedgeable or pages.is_below_v1(exchange.target)):
+            elif protocol.hedgeable or pages.is_below_v1(exchange.target):
+                self._fly(exchange, protocol, incoming)
+            else:
                 raise RequestError(404, pages.no_such_path(exchange.target), code="not_found")
-            facts = protocol.facts(exchange.target, exchange.body)
-            route = self._routes.get(facts.model or "") or self._route_for(facts, protocol)
         except RequestError as error:
             refuse(exchange, protocol, error)
-            return
+
+    def _admit(self, exchange: Exchange, protocol: Protocol) -> headers.Incoming:
+        """The header fields, read. Raises `RequestError` (401) for a client that may not ask."""
+        incoming = headers.read(exchange.headers)
+        if protocol.family is Family.GEMINI:
+            exchange.target, incoming = headers.key_in_query(exchange.target, incoming)
+        if self._access is not None:
+            self._access.check(incoming.authorization)
+            incoming = msgspec.structs.replace(incoming, authorization=None, credential=b"")  # ours, and not theirs
+        return incoming
+
+    def _fly(self, exchange: Exchange, protocol: Protocol, incoming: headers.Incoming) -> None:
+        facts = protocol.facts(exchange.target, exchange.body)
+        routes = self._routing.by_protocol.get(protocol)
+        route = None if routes is None else routes.get(facts.model or "")
+        if route is None:
+            route = self._routing.find(protocol, exchange.target, facts)
         exchange.headers = _READ
         flight = Flight(self, exchange, route, protocol, facts, incoming)
         self.flights.add(flight)
@@ -125,20 +144,6 @@ class Gateway:
         self._reaper = self.loop.call_later(LINGER, self._reap) if self._overdue else None
         for call in overdue:
             call.cancel()
-
-    def _route_for(self, facts: Facts, protocol: Protocol) -> Route:
-        if facts.model is None:
-            return self._default
-        name = self._match(facts.model)
-        if name is not None:
-            return self._routes[name]
-        if protocol.hedgeable:
-            raise RequestError(404, self._unknown(facts.model), code="model_not_found", param="model")
-        return self._default
-
-    def _unknown(self, model: str) -> str:
-        known = ", ".join(f"'{name}'" for name in self.model_names)
-        return f"There is no route '{model}'. Ask for one of {known} as model, or add a route (or '*') to the config."
 
 
 def refuse(exchange: Exchange, protocol: Protocol, error: RequestError) -> None:

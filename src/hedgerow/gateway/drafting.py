@@ -8,11 +8,12 @@ from math import inf
 
 from hedgerow import config
 from hedgerow.config import Settings
-from hedgerow.gateway.blueprint import Blueprint, Certificate, RouteBlueprint, ServerBlueprint, TargetBlueprint
+from hedgerow.gateway.blueprint import Blueprint, Certificate, Reading, RouteBlueprint, ServerBlueprint, TargetBlueprint
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.limits import Limits
 from hedgerow.http.proxy import proxy_for
 from hedgerow.policy.plan import Policy
+from hedgerow.wire.base import Family
 
 
 def blueprint_of(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Blueprint:
@@ -34,6 +35,9 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         model=target.model,
         headers=target.extra_headers(),
         pool=_pool(target, environ),
+        families=tuple(map(Family, target.protocol)),
+        key_header=target.key_header,
+        stream_usage=target.stream_usage,
     )
 
 
@@ -69,7 +73,10 @@ def _route(route: config.Route) -> RouteBlueprint:
         stall=timeouts.stall,
         total=timeouts.total,
     )
-    return RouteBlueprint(targets=route.targets, policy=policy)
+    reading = Reading(
+        reasoning_counts=route.reasoning_counts, as_stream=route.nonstream_as_stream, allow=frozenset(hedge.allow)
+    )
+    return RouteBlueprint(targets=route.targets, policy=policy, reading=reading, endpoints=route.endpoints)
 
 
 def _server(server: config.ServerSettings) -> ServerBlueprint:
@@ -91,4 +98,5 @@ def _server(server: config.ServerSettings) -> ServerBlueprint:
         answer_bytes=limits.answer_bytes,
         drain=timeouts.drain,
         log_level=server.log_level,
+        event_log=None if server.event_log is None else str(server.event_log),
     )

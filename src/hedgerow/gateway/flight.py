@@ -12,18 +12,19 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
-from hedgerow.events import Failure, Outcome, Reason, Role, Usage
+from hedgerow.events import Failure, Headers, Outcome, Reason, Role, Usage
 from hedgerow.gateway import answers, records
 from hedgerow.gateway.attempt import Attempt
-from hedgerow.gateway.headers import Incoming, declared_length, to_client
+from hedgerow.gateway.delivery import Collecting, Forwarding
+from hedgerow.gateway.headers import Incoming, to_client
+from hedgerow.gateway.question import Question
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
-from hedgerow.wire.base import Ending, Facts, Protocol
+from hedgerow.wire.base import Ending, Facts, Protocol, Scanner
 
 if TYPE_CHECKING:
     from hedgerow.gateway.core import Gateway
     from hedgerow.gateway.route import Route
-    from hedgerow.gateway.target import Target
 
 
 log = logging.getLogger("hedgerow.gateway")
@@ -34,6 +35,7 @@ class Flight:
     """Implements the engine's `Driver` and the exchange's `Listener`."""
 
     __slots__ = (
+        "_delivery",
         "_exchange",
         "_gateway",
         "_gone",
@@ -45,6 +47,7 @@ class Flight:
         "facts",
         "hedged",
         "protocol",
+        "question",
         "request_id",
         "route",
         "run",
@@ -67,10 +70,12 @@ class Flight:
         self._incoming = incoming
         self.time = gateway.alarm.time
         self.protocol = protocol
-        self.facts = facts
+        self.question = question = Question(protocol, facts, route)
+        self.facts = facts = question.facts
         self.request_id = next(gateway.request_ids)
         self.attempts: list[Attempt] = []
         self._winner: Attempt | None = None
+        self._delivery: Forwarding | Collecting | None = None
         self.hedged = False
         self._gone = False
         self._paused = False
@@ -80,7 +85,7 @@ class Flight:
                 self,
                 now,
                 alarm=gateway.alarm,
-                stream=facts.stream,
+                stream=question.asked.stream,
                 replayable=facts.forbids_hedge is None,
                 opted_out=incoming.opted_out,
             )
@@ -106,7 +111,7 @@ class Flight:
                 "request %s: %s at target %s after %.3f s", self.request_id, role, target.name, now - self.started_at
             )
         limits = self._gateway.limits
-        held_limit = limits.held_bytes if self.facts.stream else limits.answer_bytes
+        held_limit = limits.held_bytes if self.question.asked.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
         self.attempts.append(launched)
         if self.route.hedger.heard:
@@ -114,10 +119,9 @@ class Flight:
         launched.call = target.send(
             launched,
             method=self._exchange.method,
-            target=self._exchange.target,
-            forward=self._incoming.forward,
-            authorization=self._incoming.authorization,
-            body=self._body_for(target),
+            target=self.question.path(self._exchange, target),
+            incoming=self._incoming,
+            body=self.question.body(self._exchange, target),
             resend=self.facts.forbids_hedge is None,
         )
 
@@ -135,16 +139,19 @@ class Flight:
         winner = self._winner = self.attempts[attempt]
         if (status := winner.status or 200) < 300:  # else it is only handed through
             self.route.hedger.answered(winner.target.place)
-        fields = to_client(winner.headers) + answers.marks(self, winner)
         if winner.whole is not None:
+            fields = to_client(winner.headers) + answers.marks(self, winner)
             self._exchange.respond(status, (), winner.whole, fields)
             self._complete(winner, winner.scanner.ending(True).usage if winner.scanner else None)
             return
         self._exchange.body = b""  # streams are many and long, and nobody will ask for it again
-        length = declared_length(winner.headers) if self.protocol.accepts_head else ()
-        self._exchange.start(status, length, fields)
+        if self.question.collects:
+            self._delivery = Collecting(self._exchange, self._gateway.limits.answer_bytes, self.expire)
+        else:
+            filtered = self.question.adds_usage(winner.target)
+            self._delivery = Forwarding(self, self._exchange, winner, filtered=filtered)
         self.run.watch()
-        winner.deliver_to(self._exchange.write)
+        winner.deliver_to(self._delivery.write)
 
     def skip(self, reason: Reason, detail: str) -> None:
         detail = detail or self.facts.forbids_hedge or ""
@@ -168,7 +175,12 @@ class Flight:
             return inf  # the silence while we do not read is the client's
         return self._winner.last_data_at if self._winner is not None else self.started_at
 
-    # Told by attempts.
+    # Asked and told by attempts.
+
+    def scanner(self, headers: Headers) -> Scanner:
+        """A scanner of an answer with these response headers."""
+        counts = self.route.reading.reasoning_counts
+        return self.protocol.scanner(self.question.asked, headers, reasoning_counts=counts)
 
     def lost(self, attempt: Attempt, failure: Failure) -> None:
         """An attempt failed before commit."""
@@ -188,12 +200,14 @@ class Flight:
 
     def ended(self, ending: Ending) -> None:
         """The committed answer's body ended, broke off, or said that it is complete."""
-        if ending.failure is not None:
-            self._break_off(ending.failure, ending.usage)
+        winner, delivery = self._winner, self._delivery
+        if winner is None or delivery is None:
             return
-        self._exchange.end()
-        if self._winner is not None:
-            self._complete(self._winner, ending.usage)
+        failure = ending.failure or delivery.end(self, winner)
+        if failure is None:
+            self._complete(winner, ending.usage)
+        else:
+            self._break_off(failure, ending.usage)
 
     # The exchange's Listener.
 
@@ -219,17 +233,6 @@ class Flight:
             self._winner.call.resume()
             self.run.watch()
 
-    def _body_for(self, target: Target) -> bytes:
-        body = self._exchange.body
-        # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
-        ours = self.protocol.hedgeable or self.facts.model == self.route.name
-        if not ours or target.model is None:
-            return body
-        body = self.protocol.rewrite(body, self.facts, target.model)
-        if self.route.one_model:
-            self._exchange.body = body  # nobody needs the original: keep one of the two
-        return body
-
     def _complete(self, winner: Attempt, usage: Usage | None) -> None:
         winner.ended = True
         if self.route.hedger.heard:
@@ -238,17 +241,14 @@ class Flight:
 
     def _break_off(self, failure: Failure, usage: Usage | None) -> None:
         """The committed answer cannot be completed: say so in the stream, then let it look broken."""
-        winner = self._winner
-        if winner is None:
+        winner, delivery = self._winner, self._delivery
+        if winner is None or delivery is None:
             return
-        frame = self.protocol.error_frame(failure) if failure.body is None else b""
-        if frame:  # the upstream told no error of its own
-            self._exchange.write(frame if winner.between_events() else b"\n\n" + frame)
-        self._exchange.abort()
+        status = delivery.break_off(self, winner, failure)
         # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
         log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
         self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
-        self._finish(Outcome.FAILED_AFTER_COMMIT, winner.status, usage)
+        self._finish(Outcome.FAILED_AFTER_COMMIT, status, usage)
 
     def _speak(self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None) -> None:
         attempt.end()
@@ -256,6 +256,8 @@ class Flight:
             why = failure.kind, failure.message
             log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
         if self.route.hedger.heard:
+            if usage is None:
+                usage = attempt.usage()
             self.route.hedger.emit(records.ended(self, attempt, outcome, failure, usage))
 
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:

@@ -6,10 +6,13 @@ the others) and our own `x-hedgerow-*` stop here; everything else passes as it c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from hedgerow.errors import RequestError
 from hedgerow.events import Headers
 from hedgerow.http.head import field_lines, fields_in, joined
 
@@ -28,7 +31,7 @@ HOP_BY_HOP = frozenset(
 )
 _KEYS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
 """Where the SDKs of Anthropic, Azure and Google put a key."""
-_READ = _KEYS | {b"authorization", b"connection"}
+_READ = _KEYS | {b"authorization", b"connection", b"upgrade"}
 _NOT_UPSTREAM = HOP_BY_HOP | _READ | {b"accept-encoding", b"content-length", b"cookie", b"expect", b"host"}
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc", b"set-cookie"}
 _PREFIX = b"x-hedgerow-"
@@ -39,18 +42,23 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     """A client's header fields, read once.
 
     `forward` is the block of fields to send upstream, each ended by CRLF. `authorization` is the client's own
-    credential as an `authorization` value, None if it sent none.
+    credential as an `authorization` value, None if it sent none; `credential` the field or fields it came in, as lines.
     """
 
     forward: bytes
     authorization: bytes | None
     opted_out: bool
+    credential: bytes = b""
 
 
 def read(headers: Headers) -> Incoming:
-    """Sort a request's header fields into what is forwarded and what is ours."""
+    """Sort a request's header fields into what is forwarded and what is ours.
+
+    Raises `RequestError` (400) for a client that wants to go on with another protocol.
+    """
     forward: list[bytes] = []
     authorization: bytes | None = None
+    credential = b""
     opted_out = False
     for name, value in headers:
         if name not in _NOT_UPSTREAM:
@@ -61,11 +69,44 @@ def read(headers: Headers) -> Incoming:
         elif name in _READ:
             if name == b"authorization":
                 authorization = value
+                credential += b"authorization: %b\r\n" % value
             elif name in _KEYS:
                 authorization = b"Bearer " + value if authorization is None else authorization
+                credential += b"%b: %b\r\n" % (name, value)
+            elif name == b"upgrade":
+                if b"websocket" in value.lower():
+                    raise RequestError(400, NO_WEBSOCKETS, code="unsupported_upgrade")
             elif value.lower() not in _PLAIN_CONNECTION:
                 return read(_without_listed(headers))
-    return Incoming(b"".join(forward), authorization, opted_out)
+    return Incoming(b"".join(forward), authorization, opted_out, credential)
+
+
+NO_WEBSOCKETS = (
+    "hedgerow does not carry WebSockets (such as the Realtime API): a session cannot be hedged. "
+    "Connect to the provider itself."
+)
+
+
+def speaks_anthropic(headers: Headers) -> bool:
+    """Whether the client uses Anthropic's API: some of its paths are OpenAI's too."""
+    return any(name == b"anthropic-version" for name, _ in headers)
+
+
+def key_in_query(target: bytes, incoming: Incoming) -> tuple[bytes, Incoming]:
+    """`target` without a `key=` in its query, which becomes the client's credential: Google's APIs take it there."""
+    path, _, query = target.partition(b"?")
+    kept = [part for part in query.split(b"&") if not part.startswith(b"key=")]
+    key = next((unquote_to_bytes(part[4:]) for part in query.split(b"&") if part.startswith(b"key=")), b"")
+    if not key or not _KEY.fullmatch(key):
+        return target, incoming
+    target = b"?".join((path, b"&".join(kept))) if kept else path
+    if incoming.authorization is not None:
+        return target, incoming
+    line = b"x-goog-api-key: %b\r\n" % key
+    return target, msgspec.structs.replace(incoming, authorization=b"Bearer " + key, credential=line)
+
+
+_KEY = re.compile(rb"[\x21-\x7e]+")
 
 
 def to_client(headers: Headers) -> bytes:

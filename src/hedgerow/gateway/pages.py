@@ -11,6 +11,7 @@ import msgspec
 
 from hedgerow.errors import RequestError
 from hedgerow.gateway.answers import JSON
+from hedgerow.gateway.headers import speaks_anthropic
 from hedgerow.http.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def is_below_v1(target: bytes) -> bool:
     `..`, however it is spelled, could lead out of it: to what our key may do and our clients may not.
     """
     path = target.partition(b"?")[0]
-    return path.startswith(b"/v1/") and not _UPWARDS.search(unquote_to_bytes(path))
+    return path.startswith((b"/v1/", b"/v1beta/", b"/v1alpha/")) and not _UPWARDS.search(unquote_to_bytes(path))
 
 
 _ABSOLUTE = re.compile(rb"(?i:https?)://[^/?#]*/?(.*)")
@@ -72,8 +73,15 @@ def _readyz(gateway: Gateway, exchange: Exchange) -> None:
 
 
 def _models(gateway: Gateway, exchange: Exchange) -> None:
-    data = [_model_object(name) for name in gateway.model_names]
-    exchange.respond(200, JSON, msgspec.json.encode({"object": "list", "data": data}))
+    names = list(gateway.model_names)
+    listed: dict[str, object]
+    if speaks_anthropic(exchange.headers):
+        data = [_anthropic_model(name) for name in names]
+        first, last = (names[0], names[-1]) if names else (None, None)
+        listed = {"data": data, "has_more": False, "first_id": first, "last_id": last}
+    else:
+        listed = {"object": "list", "data": [_model_object(name) for name in names]}
+    exchange.respond(200, JSON, msgspec.json.encode(listed))
 
 
 def _model(gateway: Gateway, exchange: Exchange) -> None:
@@ -81,11 +89,16 @@ def _model(gateway: Gateway, exchange: Exchange) -> None:
     name = unquote_to_bytes(path.removeprefix(b"/v1/models/")).decode("utf-8", "replace")
     if name not in gateway.model_names:
         raise RequestError(404, f"There is no route '{name}'.", code="model_not_found", param="model")
-    exchange.respond(200, JSON, msgspec.json.encode(_model_object(name)))
+    shown = _anthropic_model(name) if speaks_anthropic(exchange.headers) else _model_object(name)
+    exchange.respond(200, JSON, msgspec.json.encode(shown))
 
 
 def _model_object(name: str) -> dict[str, object]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "hedgerow"}
+
+
+def _anthropic_model(name: str) -> dict[str, object]:
+    return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
 
 
 def _options(_gateway: Gateway, exchange: Exchange) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hedgerow.gateway.blueprint import Reading
 from hedgerow.gateway.target import Target
 from hedgerow.hedger import Hedger
 
 
 class Route:
-    """`targets[i]` is where the hedger's `places[i]` goes. `one_model`: all of them want the same model name."""
+    """What one family of protocols sees of a configured route: those of its targets that speak it.
 
-    __slots__ = ("hedger", "name", "one_model", "targets")
+    `targets[i]` is where the hedger's `places[i]` goes. `alike`: all of them are sent the very same body.
+    """
 
-    def __init__(self, hedger: Hedger, targets: Sequence[Target]) -> None:
+    __slots__ = ("alike", "hedger", "name", "reading", "targets")
+
+    def __init__(self, hedger: Hedger, targets: Sequence[Target], reading: Reading = Reading()) -> None:  # noqa: B008
         self.name = hedger.name
         self.hedger = hedger
         self.targets = tuple(targets)
-        self.one_model = len({target.model for target in targets}) == 1
+        self.reading = reading
+        self.alike = len({(target.model, target.stream_usage) for target in targets}) == 1

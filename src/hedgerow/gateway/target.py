@@ -2,35 +2,68 @@
 
 from __future__ import annotations
 
-from hedgerow.gateway.headers import without
+import re
+
+import msgspec
+
+from hedgerow.gateway.headers import Incoming, without
 from hedgerow.hedger import Place
 from hedgerow.http.client import Pool
 from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
+from hedgerow.wire.base import Family
 
+_VERSION = re.compile(rb"/v1(?:alpha|beta)?(?=/)")
+"""What the path of a base URL stands for."""
 _SAFE = (b"GET", b"HEAD", b"OPTIONS")
 
 
-class Target:
-    """One configured target.
+class KeyStyle(msgspec.Struct, frozen=True):
+    """How a target wants a key: `name` is the header; `bearer` puts the scheme `Bearer` in front."""
 
-    `base_path` is the path of its base URL (what stands for the client's `/v1`), `authorization` its key as a header
-    value; None together with `passthrough` sends the client's own. `headers` are extra fields, CRLF-ended; the client's
-    of the same names are not sent on.
+    name: bytes
+    bearer: bool
+
+    def line(self, authorization: bytes) -> bytes:
+        """The header line of a credential given as the value of an `authorization` header."""
+        value = authorization
+        if not self.bearer and value[:7].lower() == b"bearer ":
+            value = value[7:].strip()
+        return b"%b: %b\r\n" % (self.name, value)
+
+
+def key_style(header: str, family: Family) -> KeyStyle:
+    """What the setting `key_header` means for requests of this family."""
+    if header == "auto":
+        header = _KEY_HEADERS.get(family, "authorization")
+    return KeyStyle(header.encode(), header == "authorization")
+
+
+_KEY_HEADERS = {Family.ANTHROPIC: "x-api-key", Family.GEMINI: "x-goog-api-key"}
+
+
+class Target:
+    """One configured target, as the requests of one family see it.
+
+    `base_path` is the path of its base URL (what stands for the client's `/v1`), `authorization` its key as the value
+    of an `authorization` header; None together with `passthrough` sends the client's own. `headers` are extra fields,
+    CRLF-ended; the client's of the same names are not sent on.
     """
 
     __slots__ = (
-        "_authorization",
         "_base_path",
         "_common",
         "_extra",
         "_heads",
+        "_key",
         "_passthrough",
         "_pool",
+        "_style",
         "mark",
         "model",
         "name",
         "place",
+        "stream_usage",
     )
 
     def __init__(
@@ -44,14 +77,21 @@ class Target:
         authorization: bytes | None,
         passthrough: bool,
         headers: bytes,
+        style: KeyStyle,
+        as_sent: bool,
+        stream_usage: bool,
     ) -> None:
+        """With `as_sent` a client's own key is sent on in the field it came in, and not as `style` says."""
+        self.stream_usage = stream_usage
+        """Whether streams are asked to report their tokens."""
+        self._style = None if as_sent else style
         self.place = place
         self.name = place.candidate.target
         self.mark = field_lines([(b"x-hedgerow-target", self.name.encode())])
         self.model = model
         self._pool = pool
         self._base_path = base_path
-        self._authorization = authorization
+        self._key = b"" if authorization is None else style.line(authorization)
         self._passthrough = passthrough
         # We ask for identity: the first token is looked for in plain bytes, and chunks are forwarded as they come.
         self._common = b" HTTP/1.1\r\nhost: %b\r\naccept-encoding: identity\r\n%b" % (host, headers)
@@ -64,19 +104,20 @@ class Target:
         *,
         method: bytes,
         target: bytes,
-        forward: bytes,
-        authorization: bytes | None,
+        incoming: Incoming,
         body: bytes,
         resend: bool,
     ) -> Call:
-        """Start a request. `target` is the client's, `/v1/...` with its query; `forward` its fields, CRLF-ended.
+        """Start a request. `target` is the client's path and query, `/v1/...`; `incoming` its header fields.
 
         `resend` allows a second try on a fresh connection when a kept-alive one turns out to be closed; methods that
         change nothing may always have one.
         """
         start = self._heads.get(target) or self._start_line(target)
-        if self._passthrough:
-            start = start + b"authorization: %b\r\n" % authorization if authorization else start
+        forward = incoming.forward
+        if self._passthrough and incoming.authorization is not None:
+            style = self._style
+            start += incoming.credential if style is None else style.line(incoming.authorization)
         if self._extra:
             forward = without(forward, self._extra)
         if body or method in (b"POST", b"PUT", b"PATCH"):
@@ -87,13 +128,8 @@ class Target:
 
     def _start_line(self, target: bytes) -> bytes:
         """Everything of the head that depends on the request's target alone; kept for those without a query."""
-        start = self._base_path + target[3:] + self._common
-        if self._authorization is not None:
-            start += b"authorization: %b\r\n" % self._authorization
+        version = _VERSION.match(target)
+        start = self._base_path + target[0 if version is None else version.end() :] + self._common + self._key
         if b"?" not in target and len(self._heads) < 64:
             self._heads[target] = start
         return start
-
-    async def close(self) -> None:
-        """Close the pool."""
-        await self._pool.close()

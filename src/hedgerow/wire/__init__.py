@@ -2,20 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
+from hedgerow.wire.anthropic_messages import AnthropicMessages
 from hedgerow.wire.base import Family, Protocol
+from hedgerow.wire.gemini import Gemini
+from hedgerow.wire.http_json import JsonEndpoint
 from hedgerow.wire.openai_chat import OpenAIChat
+from hedgerow.wire.openai_embeddings import OpenAIEmbeddings
+from hedgerow.wire.openai_responses import OpenAIResponses
 from hedgerow.wire.passthrough import Passthrough
 
 _PASSTHROUGH: Protocol = Passthrough()
 _PASSTHROUGH_ANTHROPIC: Protocol = Passthrough(Family.ANTHROPIC)
+_PASSTHROUGH_GEMINI: Protocol = Passthrough(Family.GEMINI)
+_GEMINI: Protocol = Gemini()
+JSON_ENDPOINT: Final[Protocol] = JsonEndpoint()
+"""For the paths that routes list themselves."""
+_BRIEF: Protocol = JsonEndpoint(Family.OPENAI)
+"""For endpoints of small, whole answers that nothing changes."""
 _POSTED: dict[bytes, Protocol] = {
     b"/v1/chat/completions": OpenAIChat(),
+    b"/v1/responses": OpenAIResponses(),
+    b"/v1/embeddings": OpenAIEmbeddings(),
+    b"/v1/moderations": _BRIEF,
+    b"/v1/rerank": _BRIEF,
+    b"/v1/messages": AnthropicMessages(),
 }
 
+PROTOCOLS: Final[Sequence[Protocol]] = (
+    *_POSTED.values(),
+    _GEMINI,
+    _PASSTHROUGH,
+    _PASSTHROUGH_ANTHROPIC,
+    _PASSTHROUGH_GEMINI,
+)
+"""Whatever `lookup` may find."""
 
-def lookup(method: bytes, path: bytes) -> Protocol:
-    """The protocol spoken at `path` (a query is ignored); whatever is not understood is passed through."""
-    known = _POSTED.get(path) or _POSTED.get(path.partition(b"?")[0])
-    if known is not None and method == b"POST":
-        return known
-    return _PASSTHROUGH_ANTHROPIC if path.startswith(b"/v1/messages") else _PASSTHROUGH
+
+def lookup(method: bytes, target: bytes, *, anthropic: bool = False) -> Protocol:
+    """The protocol spoken at `target` (a query is ignored); whatever is not understood is passed through.
+
+    `anthropic`: the client says that it uses Anthropic's API, which has some paths in common with OpenAI's.
+    """
+    if method == b"POST":
+        path = target.partition(b"?")[0]
+        if (known := _POSTED.get(path)) is not None:
+            return known
+        if path.endswith(_GENERATE):
+            return _GEMINI
+    if anthropic or target.startswith((b"/v1/messages", b"/v1/complete")):
+        return _PASSTHROUGH_ANTHROPIC
+    return _PASSTHROUGH_GEMINI if target.startswith((b"/v1beta/", b"/v1alpha/")) else _PASSTHROUGH
+
+
+_GENERATE = (b":generateContent", b":streamGenerateContent")

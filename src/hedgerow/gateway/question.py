@@ -1,0 +1,62 @@
+"""One request as its targets are asked it: what its client wants, and what is changed on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hedgerow.http.exchange import Exchange
+from hedgerow.wire.base import Facts, Protocol
+
+if TYPE_CHECKING:
+    from hedgerow.gateway.route import Route
+    from hedgerow.gateway.target import Target
+
+
+class Question:
+    """`facts` are what the client asked for, `asked` what the targets are: maybe a stream in place of a document."""
+
+    __slots__ = ("_route", "asked", "collects", "facts", "protocol")
+
+    def __init__(self, protocol: Protocol, facts: Facts, route: Route) -> None:
+        self.protocol = protocol
+        self._route = route
+        reading = route.reading
+        if facts.needs and facts.forbids_hedge is None:
+            facts = _judged(facts, reading.allow)
+        self.facts = self.asked = facts
+        self.collects = reading.as_stream and protocol.converts and not facts.stream
+        """Whether the client wants a document and the targets are asked for a stream."""
+        if self.collects:
+            self.asked = msgspec.structs.replace(facts, stream=True)
+
+    def path(self, exchange: Exchange, target: Target) -> bytes:
+        """The path and query to ask this target for."""
+        return self.protocol.retarget(exchange.target, self.facts, target.model, stream=self.collects)
+
+    def body(self, exchange: Exchange, target: Target) -> bytes:
+        """The body to send to this target."""
+        body = exchange.body
+        protocol, facts = self.protocol, self.facts
+        # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
+        if not (protocol.hedgeable or facts.model == self._route.name):
+            return body
+        body = protocol.rewrite(body, facts, target.model, usage=self.adds_usage(target), stream=self.collects)
+        if self._route.alike:
+            exchange.body = body  # nobody needs the original: keep one of the two
+        return body
+
+    def adds_usage(self, target: Target) -> bool:
+        """Whether a report of usage is asked for that the client did not ask for."""
+        wanted = self.facts.wants_usage and not self.collects
+        return not wanted and target.stream_usage and self.protocol.asks_for_usage
+
+
+def _judged(facts: Facts, allowed: frozenset[str]) -> Facts:
+    """Hedging needs leave for some things, and the route may not have given it."""
+    missing = next((need for need in facts.needs if need not in allowed), None)
+    return facts if missing is None else msgspec.structs.replace(facts, forbids_hedge=_WHY.get(missing, missing))
+
+
+_WHY = {"n": "n > 1", "audio": "audio output", "store": "store"}
