@@ -54,11 +54,6 @@ def test_a_whole_answer_with_nothing_in_it_is_empty_and_can_be_delivered(documen
     assert failure == Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, SSE, body)
 
 
-def test_thoughts_alone_are_empty_where_reasoning_does_not_count() -> None:
-    body = json.dumps(answer([{"text": "weighing", "thought": True}], "MAX_TOKENS")).encode()
-    assert failed(run(body, facts=WHOLE, reasoning_counts=False)[0]).kind is FailureClass.EMPTY
-
-
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -121,7 +121,7 @@ def test_what_must_not_be_asked_twice_on_a_mere_delay(fields: dict[str, Any], wh
 def test_what_the_route_must_allow(
     spelling: str, config: dict[str, Any], needs: tuple[str, ...], limit: int | None
 ) -> None:
-    told = facts(**{spelling: config})
+    told = GEMINI.facts(TARGET, json.dumps({"contents": CONTENTS, spelling: config}).encode())
     assert (told.needs, told.max_output_tokens) == (needs, limit)
 
 

@@ -85,7 +85,9 @@ def test_what_is_no_output_leaves_the_race_open(quiet: bytes) -> None:
 
 def test_a_thought_counts_only_if_the_route_says_so() -> None:
     assert run(THOUGHT, RED, reasoning_counts=False)[:2] == (ACCEPTED, RED)
-    assert failed(run(THOUGHT, STOP, reasoning_counts=False)[0]).kind is FailureClass.EMPTY
+    assert run(THOUGHT, STOP, reasoning_counts=False)[:2] == (ACCEPTED, STOP)  # it thought, and that was all
+    fault = event(answer(None, "MALFORMED_FUNCTION_CALL"))
+    assert failed(run(THOUGHT, fault, reasoning_counts=False)[0]).kind is FailureClass.EMPTY
 
 
 @pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "OTHER"])
@@ -238,7 +240,8 @@ def test_the_usage_of_a_loser_is_at_least_what_came() -> None:
     reading = GEMINI.scanner(EVENTS, SSE)
     assert reading.feed(chunk("Red")) is ACCEPTED
     reading.watch(chunk("and") + chunk("blue"))
-    assert reading.ending(False).usage == Usage(output_tokens=3, source=UsageSource.PARTIAL)
+    reading.watch(chunk("and")[:-1])
+    assert reading.ending(False).usage == Usage(output_tokens=4, source=UsageSource.PARTIAL)
 
 
 PIECES = st.sampled_from(

@@ -117,12 +117,12 @@ class Gemini(Protocol):
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
         """A scanner for what was asked for: events, an array in pieces, or a whole body."""
         if not facts.stream:
-            return GeminiBody(headers, reasoning_counts=reasoning_counts)
+            return GeminiBody(headers)
         shape = GeminiArray if isinstance(facts, GeminiFacts) and facts.array else GeminiStream
         return shape(headers, reasoning_counts=reasoning_counts, alone="n" not in facts.needs)
 
     def classify(self, status: int, headers: Headers, body: bytes) -> Failure:
-        """What a non-2xx answer means, Google's `error.details` read."""
+        """What a non-2xx answer means."""
         return gemini_errors.classify(status, headers, body)
 
     def error_body(

@@ -48,7 +48,7 @@ class Part(msgspec.Struct, gc=False, rename="camel"):
     function_response: Skipped = None
     audio_transcription: Skipped = None
 
-    def present(self, reasoning_counts: bool) -> bool:
+    def present(self, *, reasoning_counts: bool) -> bool:
         """Whether it holds output; the model's thoughts are output if `reasoning_counts`."""
         if self.thought and not reasoning_counts:
             return False
@@ -85,7 +85,7 @@ class Candidate(msgspec.Struct, gc=False, rename="camel"):
         """Whether generating it went wrong."""
         return isinstance(self.finish_reason, str) and self.finish_reason in FAULTS
 
-    def speaks(self, reasoning_counts: bool) -> bool:
+    def speaks(self, *, reasoning_counts: bool) -> bool:
         """Whether it holds output, or the decision that there will be none."""
         if self.finish_reason and isinstance(self.finish_reason, str):
             if self.finish_reason in DECISIONS:
@@ -94,7 +94,7 @@ class Candidate(msgspec.Struct, gc=False, rename="camel"):
                 return False
         parts = self.content.parts if self.content is not None else None
         for part in parts or ():  # noqa: SIM110  # a generator would double its cost
-            if part.present(reasoning_counts):
+            if part.present(reasoning_counts=reasoning_counts):
                 return True
         return False
 

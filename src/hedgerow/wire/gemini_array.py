@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hedgerow.events import Failure, Headers
-from hedgerow.wire.base import Accepted, Verdict
-from hedgerow.wire.gemini_answer import read_usage
+from hedgerow.events import Headers
+from hedgerow.wire.base import Verdict
+from hedgerow.wire.failures import as_json
 from hedgerow.wire.gemini_document import as_document
-from hedgerow.wire.gemini_scan import GeminiStream, judge
+from hedgerow.wire.gemini_scan import GeminiStream
 from hedgerow.wire.gemini_sse import Elements, as_events
 from hedgerow.wire.sse import payloads
 from hedgerow.wire.whole import is_event_stream
@@ -34,12 +34,8 @@ class GeminiArray(GeminiStream):
                 document = as_document(body)
             except ValueError:
                 return self.broken("events instead of a JSON array, and no whole answer")
-        verdict = judge(document, self._headers, reasoning_counts=self.reasoning_counts)
-        if isinstance(verdict, Failure):
-            return verdict
-        self._finished = self._blocks.closed = True
-        self._usage = read_usage(document)
-        return Accepted(array)
+        self._blocks.closed = True
+        return self._judge_instead(document, array, as_json(self._headers))
 
     def _whole(self) -> bool:
         return self._finished and self._blocks.closed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
@@ -24,8 +23,7 @@ _NAMES = {
     504: "DEADLINE_EXCEEDED",
 }
 _TIMEOUTS = (FailureClass.TIMEOUT_FIRST_TOKEN, FailureClass.TIMEOUT_STALL, FailureClass.TIMEOUT_TOTAL)
-_OF_THE_ACCOUNT = ("User location is not supported", "billing")
-"""What a failed precondition says when another account or region would meet it."""
+_UNREADY = b"not in an ACTIVE state"
 
 
 def classify(status: int, headers: Headers, body: bytes) -> Failure:
@@ -57,43 +55,7 @@ def error_frame(failure: Failure) -> bytes:
 
 
 def _refined(failure: Failure, body: bytes) -> Failure:
-    """The failure with what only Google's `error.details` say."""
-    error = _error_in(body)
-    if error is None:
-        return failure
-    kind, wait = failure.kind, failure.retry_after
-    details = error.get("details")
-    for detail in details if isinstance(details, list) else ():
-        if not isinstance(detail, dict):
-            continue
-        if wait is None and str(detail.get("@type")).endswith("google.rpc.RetryInfo"):
-            wait = _seconds(detail.get("retryDelay"))
-        if detail.get("reason") in ("API_KEY_INVALID", "API_KEY_EXPIRED"):  # sent with 400 INVALID_ARGUMENT
-            kind = FailureClass.UPSTREAM_AUTH
-    if error.get("status") == "FAILED_PRECONDITION" and kind is FailureClass.FATAL_REQUEST:
-        message = str(error.get("message"))
-        if any(phrase in message for phrase in _OF_THE_ACCOUNT):
-            kind = FailureClass.UPSTREAM_AUTH
-    if kind is failure.kind and wait == failure.retry_after:
-        return failure
-    return msgspec.structs.replace(failure, kind=kind, retry_after=wait)
-
-
-def _error_in(body: bytes) -> dict[str, Any] | None:
-    try:
-        answer = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if isinstance(answer, list) and answer:
-        answer = answer[0]
-    error = answer.get("error") if isinstance(answer, dict) else None
-    return error if isinstance(error, dict) else None
-
-
-def _seconds(delay: Any) -> float | None:
-    """A protobuf duration in JSON: "34.07s"."""
-    try:
-        seconds = float(delay.removesuffix("s"))
-    except (AttributeError, ValueError):
-        return None
-    return min(seconds, failures.MAX_RETRY_AFTER) if math.isfinite(seconds) and seconds >= 0 else None
+    """A failed precondition is the account's or the region's, but for a file that is not yet ready: the client's."""
+    if failure.kind is FailureClass.UPSTREAM_AUTH and b"FAILED_PRECONDITION" in body and _UNREADY in body:
+        return msgspec.structs.replace(failure, kind=FailureClass.FATAL_REQUEST)
+    return failure

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import msgspec
+
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import ACCEPTED, Accepted, Ending, Verdict
+from hedgerow.wire.failures import as_event_stream
 from hedgerow.wire.gemini_answer import Answer, read_answer, read_usage
 from hedgerow.wire.gemini_document import as_document, as_stream
 from hedgerow.wire.gemini_errors import classify_frame
@@ -19,7 +24,7 @@ _BLOCKED = b'"blockReason"'
 class GeminiStream(StreamScanner):
     """`data: {GenerateContentResponse}` events without an end marker: the end is EOF after a finish reason."""
 
-    __slots__ = ("_alone", "_reports")
+    __slots__ = ("_alone", "_reports", "_thought")
 
     END = b'"finishReason"'  # what makes the end of the body the end of the answer
     sign = 0  # no byte of JSON: nothing is to be looked for before the body ends
@@ -32,6 +37,8 @@ class GeminiStream(StreamScanner):
         self._blocks = GeminiBlocks()
         self._alone = alone
         """One candidate only: what ends it ends the answer."""
+        self._thought = False
+        """Thoughts have come that do not count as a first token."""
         self._reports = b""
         """The last events that reported usage; nearly all do, so they are not decoded before the end."""
 
@@ -49,7 +56,10 @@ class GeminiStream(StreamScanner):
         if answer.blocked():
             self._finished = True
             return ACCEPTED
-        return self._judge_candidates(answer)
+        verdict = self._judge_candidates(answer)
+        if verdict is None and not self._thought:
+            self._deltas -= payload.count(self.DELTA)
+        return verdict
 
     def is_end(self, payload: bytes) -> bool:
         """Notes that a candidate is finished; more may follow, usage at least, so only EOF is the end."""
@@ -72,21 +82,12 @@ class GeminiStream(StreamScanner):
 
     def judge_document(self, body: bytes) -> Verdict:
         """An answer that came whole, or as an array of chunks, is made the stream that was asked for."""
-        document = body
-        try:
+        document, stream = body, b""
+        with suppress(ValueError):
             if body.lstrip()[:1] == b"[":
                 document = as_document(body)
             stream = as_stream(body)
-        except ValueError:
-            stream = b""
-        verdict = judge(document, self._headers, reasoning_counts=self.reasoning_counts)
-        if isinstance(verdict, Failure):
-            return verdict
-        if not stream:
-            return self.broken("a JSON document instead of a stream")
-        self._finished = True
-        self._usage = read_usage(document)
-        return Accepted(stream)
+        return self._judge_instead(document, stream, as_event_stream(self._headers))
 
     def eof(self, held: bytes) -> Verdict:
         """Before commit: the body ended undecided. Its end ends an event too, when it finishes a candidate."""
@@ -98,7 +99,9 @@ class GeminiStream(StreamScanner):
 
     def ending(self, clean: bool) -> Ending:
         """The body ended or broke off: whole is what was closed cleanly after a finish reason."""
-        self._search(self._blocks.rest() + b"\n\n")
+        rest = self._blocks.rest()
+        self._deltas += rest.count(self.DELTA)
+        self._search(rest + b"\n\n")
         failure = self._failure
         if failure is None and not (clean and self._whole()):
             how = "was closed before a finish reason" if clean else "broke off"
@@ -109,6 +112,18 @@ class GeminiStream(StreamScanner):
                 break
         return Ending(failure, self._usage if failure is None else self._partial())
 
+    def _judge_instead(self, document: bytes, instead: bytes, headers: Headers) -> Verdict:
+        verdict = judge(document, self._headers)
+        if isinstance(verdict, Failure) and verdict.kind is not FailureClass.EMPTY:
+            return verdict
+        if not instead:
+            return self.broken("a JSON document instead of a stream")
+        self._finished = True
+        self._usage = read_usage(document)
+        if isinstance(verdict, Accepted):
+            return Accepted(instead)
+        return msgspec.structs.replace(verdict, headers=headers, body=instead)
+
     def _whole(self) -> bool:
         return self._finished
 
@@ -118,9 +133,13 @@ class GeminiStream(StreamScanner):
     def _judge_candidates(self, answer: Answer) -> Verdict | None:
         faulty = False
         for candidate in answer.candidates or ():
-            if candidate.speaks(self.reasoning_counts):
+            if candidate.speaks(reasoning_counts=self.reasoning_counts):
                 return ACCEPTED
-            faulty = faulty or candidate.faulty()
+            self._thought = self._thought or candidate.speaks(reasoning_counts=True)
+            if candidate.faulty():
+                faulty = True
+            elif candidate.finished() and self._thought:  # that was all
+                return ACCEPTED
             self._finished = self._finished or candidate.finished()
         # Some models say STOP in every chunk, so that does not tell the end; a fault does.
         return self.empty(self.held()) if faulty and self._alone else None
@@ -138,16 +157,12 @@ class GeminiStream(StreamScanner):
 class GeminiBody(WholeBody):
     """A whole `GenerateContentResponse`: judged when it is complete."""
 
-    __slots__ = ("_reasoning_counts",)
-
-    def __init__(self, headers: Headers, *, reasoning_counts: bool = True) -> None:
-        super().__init__(headers)
-        self._reasoning_counts = reasoning_counts
+    __slots__ = ()
 
     def judge(self, body: bytes) -> Verdict:
         """Whether this is an adequate answer."""
         self.usage = read_usage(body)
-        return judge(body, self.headers, reasoning_counts=self._reasoning_counts)
+        return judge(body, self.headers)
 
     def collected(self, stream: bytes) -> bytes | None:
         """The document that an event stream amounts to, None where it is not whole or not clear."""
@@ -157,7 +172,7 @@ class GeminiBody(WholeBody):
             return None
 
 
-def judge(body: bytes, headers: Headers, *, reasoning_counts: bool = True) -> Verdict:
+def judge(body: bytes, headers: Headers) -> Verdict:
     """What a complete 2xx body means that should be one answer."""
     if body[:64].lstrip()[:1] not in (b"{", b"["):
         return not_json(body)
@@ -169,7 +184,7 @@ def judge(body: bytes, headers: Headers, *, reasoning_counts: bool = True) -> Ve
         return Failure(FailureClass.PROTOCOL, "JSON that is no GenerateContentResponse")
     if answer.error:
         return classify_frame(body, headers)
-    if answer.blocked() or any(candidate.speaks(reasoning_counts) for candidate in answer.candidates or ()):
+    if answer.blocked() or any(candidate.speaks(reasoning_counts=True) for candidate in answer.candidates or ()):
         return ACCEPTED
     return Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, headers, body)
 
