@@ -12,6 +12,7 @@ from hedgerow.wire.chunks import (
     chunk_head,
     encoded,
     merged,
+    objects,
     read_chunks,
     read_object,
     written,
@@ -77,15 +78,15 @@ def _add_delta(message: Json, calls: list[Json], delta: Any) -> None:
     if not isinstance(delta, dict):
         raise ValueError("a delta that is no object")
     merged(message, {key: value for key, value in delta.items() if key != "tool_calls"})
-    for piece in delta.get("tool_calls") or ():
-        if not isinstance(piece, dict):
-            raise ValueError("a tool call that is no object")
+    for piece in objects(delta.get("tool_calls")):
         _add_call(calls, piece)
 
 
 def _add_call(calls: list[Json], piece: Json) -> None:
     """An index numbers the calls; where servers leave it out or use it twice, another id is another call."""
     index, name = piece.get("index"), piece.get("id")
+    if not isinstance(index, int | None):
+        raise ValueError("a tool call whose number is none")
     for call in reversed(calls):
         if (index is None or call.get("index") == index) and (not name or call.get("id") in (None, "", name)):
             merged(call, piece)
@@ -108,10 +109,11 @@ def _chunks(choice: Json) -> Iterator[Json]:
     text = message.get("content")
     start = {"role": message.get("role") or "assistant", "content": "" if isinstance(text, str) else None}
     yield {"index": index, "delta": start, "logprobs": None, "finish_reason": None}
-    delta = {key: value for key, value in message.items() if key != "role" and value is not None and value != ""}
-    calls = delta.get("tool_calls")
-    if isinstance(calls, list):
-        delta["tool_calls"] = [{"index": at, **call} for at, call in enumerate(calls) if isinstance(call, dict)]
+    delta = {key: value for key, value in message.items() if key != "role" and value is not None}
+    if not text:
+        delta.pop("content", None)
+    if calls := objects(delta.get("tool_calls")):
+        delta["tool_calls"] = [{"index": at, **call} for at, call in enumerate(calls)]
     if delta or choice.get("logprobs"):
         yield {"index": index, "delta": delta, "logprobs": choice.get("logprobs"), "finish_reason": None}
     known = ("index", "message", "logprobs", "finish_reason")

@@ -62,7 +62,7 @@ def read_chunks(stream: bytes) -> tuple[Json, list[tuple[int, list[Json]]]]:
     parts: dict[int, list[Json]] = {}
     for payload in payloads(stream.removeprefix(BOM) + b"\n\n"):
         if payload.startswith(b"[DONE]"):
-            if not answer:
+            if not (answer or parts):
                 raise ValueError("a stream without chunks")
             return answer, sorted(parts.items())
         if not payload.strip():
@@ -71,7 +71,7 @@ def read_chunks(stream: bytes) -> tuple[Json, list[tuple[int, list[Json]]]]:
         if chunk.get("error"):
             raise ValueError("the stream reports an error")
         _note(answer, chunk)
-        for part in _objects(chunk.get("choices") or []):
+        for part in objects(chunk.get("choices")):
             index = part.get("index", 0)
             if not isinstance(index, int) or part.get("finish_reason") == "error":
                 raise ValueError("a choice without a number, or with an error")
@@ -121,7 +121,16 @@ def choices_of(document: Json) -> list[Json]:
     """The choices of a document. Raises `ValueError` when it is none."""
     if document.get("error") or "choices" not in document:
         raise ValueError("a document without choices")
-    return _objects(document["choices"] or [])
+    return objects(document["choices"])
+
+
+def objects(items: Any) -> list[Json]:
+    """A list of objects, of which there may be none. Raises `ValueError` for anything else."""
+    if not items:
+        return []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ValueError("something else than a list of objects")
+    return items
 
 
 def chunk_head(document: Json, kind: str) -> Json:
@@ -147,12 +156,6 @@ def _note(answer: Json, chunk: Json) -> None:
             continue
         if key not in _OF_EVERY_CHUNK or not answer.get(key):  # Azure's first chunk names no model
             answer[key] = value
-
-
-def _objects(items: Any) -> list[Json]:
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ValueError("choices that are no list of objects")
-    return items
 
 
 def _place(items: list[Any], item: Any) -> None:
