@@ -22,7 +22,6 @@ from hedgerow.events import (
     Failure,
     FailureClass,
     Listener,
-    Reason,
     RequestFinished,
     RequestStarted,
 )
@@ -50,11 +49,6 @@ def _budget(policy: Policy) -> Budget | None:
 
 
 _OF_EVERY_REQUEST = (RequestStarted, AttemptLaunched, AttemptEnded, RequestFinished)
-_OPTED_OUT = Refusal(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")
-
-
-def _opted_out(_now: float) -> Refusal | None:
-    return _OPTED_OUT
 
 
 class Hedger:
@@ -111,7 +105,7 @@ class Hedger:
         }
         self._budget = _budget(policy)
         self._whether: Whether | None = None if self._budget is None else self._budget.take
-        self._alone = self._plans[False, False]
+        self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
 
     def narrowed(self, which: Sequence[int]) -> Hedger:
         """The same route for only these of its places: one budget, one health, the same rules and listeners."""
@@ -129,11 +123,11 @@ class Hedger:
         alarm: Alarm,
         stream: bool,
         replayable: bool,
-        opted_out: bool,
+        refusal: Refusal | None = None,
     ) -> tuple[Run, Sequence[int]]:
         """A run, and which of `places` its candidates are. The request counts towards the budget.
 
-        `replayable` is False for a request that must not take effect twice; with `opted_out` no hedge starts.
+        `replayable` is False for a request that must not take effect twice; with a `refusal` no hedge starts.
         """
         order = self._everyone
         candidates: Sequence[Candidate] = self._candidates
@@ -142,15 +136,12 @@ class Hedger:
             candidates = [candidates[index] for index in order]
         if self._budget is not None:
             self._budget.earn()
-        whether = _opted_out if opted_out else self._whether  # who opts out costs the budget nothing
+        whether = self._whether if refusal is None else lambda _now: refusal  # it costs the budget nothing
         plan = self._plans[stream, replayable]
         return Run(driver, plan, candidates, whether, alarm=alarm, stall=self._stall), order
 
     def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:
-        """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it.
-
-        Where a hedge would be due it is skipped, and said why.
-        """
+        """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
         return Run(driver, self._alone, self._candidates[:1], alarm=alarm, stall=self._stall), (0,)
 
     def failed(self, place: Place, failure: Failure, now: float) -> None:

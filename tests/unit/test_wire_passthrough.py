@@ -11,7 +11,7 @@ from hedgerow.wire import lookup
 from hedgerow.wire.base import ACCEPTED, Facts
 
 OTHER = lookup(b"POST", b"/v1/batches")
-WHY = "not a hedgeable endpoint"
+WHY = "endpoint"
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,18 @@ def marks(flight: Flight, answered_by: Attempt) -> bytes:
     return b"".join((answered_by.target.mark, b"x-hedgerow-request-id: ", flight.request_id.encode(), counts))
 
 
+def unbuffered(headers: Headers) -> bytes:
+    """Header fields that a stream needs to get through proxies piece by piece, unless the upstream set them."""
+    names = {name for name, _ in headers}
+    return b"".join(line for name, line in _UNBUFFERED if name not in names)
+
+
+_UNBUFFERED = (
+    (b"cache-control", b"cache-control: no-cache\r\n"),
+    (b"x-accel-buffering", b"x-accel-buffering: no\r\n"),
+)
+
+
 def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer:
     """The answer when every attempt failed: the upstream's own status and body where one answered."""
     own = marks(flight, attempt)

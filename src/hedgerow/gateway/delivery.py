@@ -26,8 +26,11 @@ class Forwarding:
         self._exchange = exchange
         self._filter = UsageFilter() if filtered else None
         self.write: Callable[[bytes], None] = self._write if filtered else exchange.write
-        length = declared_length(winner.headers) if flight.protocol.accepts_head else ()
-        exchange.start(winner.status or 200, length, to_client(winner.headers) + answers.marks(flight, winner))
+        fields = to_client(winner.headers) + answers.marks(flight, winner)
+        if flight.protocol.accepts_head:
+            exchange.start(winner.status or 200, declared_length(winner.headers), fields)
+        else:
+            exchange.start(200, (), fields + answers.unbuffered(winner.headers))
 
     def end(self, flight: Flight, winner: Attempt) -> Failure | None:
         """The stream is whole."""

@@ -21,6 +21,7 @@ from hedgerow.gateway.question import Question
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
 from hedgerow.wire.base import Ending, Facts, Protocol, Scanner
+from hedgerow.wire.passthrough import ENDPOINT
 
 if TYPE_CHECKING:
     from hedgerow.gateway.core import Gateway
@@ -70,8 +71,8 @@ class Flight:
         self._incoming = incoming
         self.time = gateway.alarm.time
         self.protocol = protocol
-        self.question = question = Question(protocol, facts, route)
-        self.facts = facts = question.facts
+        self.question = question = Question(protocol, facts, route, opted_out=incoming.opted_out)
+        self.facts = facts
         self.request_id = next(gateway.request_ids)
         self.attempts: list[Attempt] = []
         self._winner: Attempt | None = None
@@ -87,7 +88,7 @@ class Flight:
                 alarm=gateway.alarm,
                 stream=question.asked.stream,
                 replayable=facts.forbids_hedge is None,
-                opted_out=incoming.opted_out,
+                refusal=question.refusal,
             )
         else:
             self.run, self._order = route.hedger.run_alone(self, alarm=gateway.alarm)
@@ -98,6 +99,8 @@ class Flight:
         route = self.route
         if route.hedger.heard:
             route.hedger.emit(records.started(self))
+            if not self.protocol.hedgeable:
+                self.skip(Reason.SIDE_EFFECTS, ENDPOINT)
         self.run.start(self.started_at)
 
     # The engine's Driver.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from hedgerow.events import Reason
 from hedgerow.http.exchange import Exchange
+from hedgerow.policy.plan import Refusal
 from hedgerow.wire.base import Facts, Protocol
 
 if TYPE_CHECKING:
@@ -17,15 +20,19 @@ if TYPE_CHECKING:
 class Question:
     """`facts` are what the client asked for, `asked` what the targets are: maybe a stream in place of a document."""
 
-    __slots__ = ("_route", "asked", "collects", "facts", "protocol")
+    __slots__ = ("_route", "asked", "collects", "facts", "protocol", "refusal")
 
-    def __init__(self, protocol: Protocol, facts: Facts, route: Route) -> None:
+    def __init__(self, protocol: Protocol, facts: Facts, route: Route, *, opted_out: bool) -> None:
         self.protocol = protocol
         self._route = route
         reading = route.reading
-        if facts.needs and facts.forbids_hedge is None:
-            facts = _judged(facts, reading.allow)
         self.facts = self.asked = facts
+        self.refusal: Refusal | None = None
+        """Why no hedge may be started by delay although the request may be sent again after a failure."""
+        if opted_out:
+            self.refusal = _OPTED_OUT
+        elif facts.needs:
+            self.refusal = _missing_leave(facts.needs, reading.allow)
         self.collects = reading.as_stream and protocol.converts and not facts.stream
         """Whether the client wants a document and the targets are asked for a stream."""
         if self.collects:
@@ -53,10 +60,13 @@ class Question:
         return not wanted and target.stream_usage and self.protocol.asks_for_usage
 
 
-def _judged(facts: Facts, allowed: frozenset[str]) -> Facts:
-    """Hedging needs leave for some things, and the route may not have given it."""
-    missing = next((need for need in facts.needs if need not in allowed), None)
-    return facts if missing is None else msgspec.structs.replace(facts, forbids_hedge=_WHY.get(missing, missing))
+_OPTED_OUT = Refusal(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")
+_WHY = {"n": "n > 1", "audio": "audio output", "store": "store: the answer is kept"}
 
 
-_WHY = {"n": "n > 1", "audio": "audio output", "store": "store"}
+def _missing_leave(needs: Iterable[str], allowed: Container[str]) -> Refusal | None:
+    """What the route would have to allow; None where it does."""
+    for need in needs:
+        if need not in allowed:
+            return Refusal(Reason.SIDE_EFFECTS, f"{_WHY[need]} (hedge.allow: [{need}])")
+    return None

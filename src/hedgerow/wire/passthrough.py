@@ -16,7 +16,9 @@ class _Request(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Request).decode
-_UNKNOWN = Facts(None, False, "not a hedgeable endpoint")
+ENDPOINT = "endpoint"
+"""Why such a request is never sent twice: nobody here knows what it does."""
+_UNKNOWN = Facts(None, False, ENDPOINT)
 
 
 class Passthrough(Protocol):
