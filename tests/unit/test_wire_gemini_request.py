@@ -16,6 +16,7 @@ from hedgerow.wire.gemini import GeminiFacts
 from tests.unit.gemini_support import GEMINI
 
 TARGET = b"/v1beta/models/g:generateContent"
+GOOGLE = "https://generativelanguage.googleapis.com"
 CONTENTS = [{"role": "user", "parts": [{"text": "Name two colours."}]}]
 
 
@@ -97,11 +98,11 @@ def test_a_body_that_cannot_be_understood_is_refused(body: bytes) -> None:
         ({"contents": [{"parts": [{"text": '"fileUri": "files/a"'}]}]}, None),
         ({"contents": [{"parts": [{"fileData": {"fileUri": "files/a"}}]}]}, "an uploaded file"),
         (
-            {"contents": [{"parts": [{"file_data": {"file_uri": "https://generativelanguage.googleapis.com/v1beta/files/a"}}]}]},
+            {"contents": [{"parts": [{"file_data": {"file_uri": f"{GOOGLE}/v1beta/files/a"}}]}]},
             "an uploaded file",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_must_not_be_asked_twice_on_a_mere_delay(fields: dict[str, Any], why: str | None) -> None:
     assert facts(**fields).forbids_hedge == why
 
