@@ -89,6 +89,7 @@ def play(
     *,
     path: bytes = b"/v1/chat/completions",
     headers: Headers | None = None,
+    method: bytes = b"POST",
     again: int = 0,
     every: float = 0.0,
 ) -> tuple[Pools, RecordingExchange]:
@@ -107,11 +108,11 @@ def play(
 
         # Sockets have no virtual time.
         gateway, _ = build(blueprint_of(settings), loop=loop, make_pool=make_pool)  # type: ignore[arg-type]
-        exchange = RecordingExchange(loop, body, path, headers or [])
+        exchange = RecordingExchange(loop, body, path, list(headers or []), method)
         gateway(exchange)
         for _ in range(again):
             await asyncio.sleep(every)
-            gateway(RecordingExchange(loop, body, path, headers or []))
+            gateway(RecordingExchange(loop, body, path, list(headers or []), method))
         await asyncio.sleep(2000)
         return pools, exchange
 

@@ -31,7 +31,7 @@ HOP_BY_HOP = frozenset(
 )
 _KEYS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
 """Where the SDKs of Anthropic, Azure and Google put a key."""
-_READ = _KEYS | {b"authorization", b"connection", b"upgrade"}
+_READ = _KEYS | {b"authorization", b"connection"}
 _NOT_UPSTREAM = HOP_BY_HOP | _READ | {b"accept-encoding", b"content-length", b"cookie", b"expect", b"host"}
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc", b"set-cookie"}
 _PREFIX = b"x-hedgerow-"
@@ -73,10 +73,9 @@ def read(headers: Headers) -> Incoming:
             elif name in _KEYS:
                 authorization = b"Bearer " + value if authorization is None else authorization
                 credential += b"%b: %b\r\n" % (name, value)
-            elif name == b"upgrade":
-                if b"websocket" in value.lower():
-                    raise RequestError(400, NO_WEBSOCKETS, code="unsupported_upgrade")
             elif value.lower() not in _PLAIN_CONNECTION:
+                if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
+                    raise RequestError(400, NO_WEBSOCKETS, code="unsupported_upgrade")
                 return read(_without_listed(headers))
     return Incoming(b"".join(forward), authorization, opted_out, credential)
 
