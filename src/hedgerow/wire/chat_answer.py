@@ -1,9 +1,9 @@
-"""The few fields of a chat completion, or of one chunk of it, that hedgerow looks at."""
+"""The few fields of a completion, of a chat or of a text, or of one chunk of it, that hedgerow looks at."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -37,18 +37,66 @@ class Output(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One choice: `delta` in a stream, `message` otherwise."""
+    """One choice of a chat: `delta` in a stream, `message` otherwise."""
 
     delta: Output | None = None
     message: Output | None = None
     finish_reason: Any = None
 
+    def speaks(self, reasoning_counts: bool = True) -> bool:
+        """Whether it holds output, or the decision that there will be none."""
+        output = self.delta or self.message
+        return (output is not None and output.present(reasoning_counts)) or self.finish_reason == "content_filter"
 
-class Answer(msgspec.Struct, gc=False):
+    def thinks(self) -> bool:
+        """Whether it holds a piece of reasoning."""
+        return self.delta is not None and self.delta.thinks()
+
+
+class TextChoice(msgspec.Struct, gc=False):
+    """One choice of a text completion, in a stream and otherwise."""
+
+    text: Any = None
+    reasoning: Any = None
+    finish_reason: Any = None
+
+    def speaks(self, reasoning_counts: bool = True) -> bool:
+        """Whether it holds output, or the decision that there will be none."""
+        return bool(self.text or (reasoning_counts and self.reasoning)) or self.finish_reason == "content_filter"
+
+    def thinks(self) -> bool:
+        """Whether it holds a piece of reasoning."""
+        return bool(self.reasoning)
+
+
+C = TypeVar("C", Choice, TextChoice)
+
+
+class Answer(msgspec.Struct, Generic[C], gc=False):
     """A completion or a chunk; `choices` is unset where the JSON has none, so it is some other document."""
 
-    choices: list[Choice] | msgspec.UnsetType | None = msgspec.UNSET
+    choices: list[C] | msgspec.UnsetType | None = msgspec.UNSET
     error: Any = None
+
+    def failed(self) -> bool:
+        """Whether it reports an error."""
+        if self.error:
+            return True
+        for choice in self.choices or ():  # noqa: SIM110  # a generator would double the cost of every chunk
+            if choice.finish_reason == "error":
+                return True
+        return False
+
+    def speaks(self) -> bool:
+        """Whether any choice does."""
+        for choice in self.choices or ():  # noqa: SIM110  # as above
+            if choice.speaks():
+                return True
+        return False
+
+    def thinks(self) -> bool:
+        """Whether any choice does."""
+        return any(choice.thinks() for choice in self.choices or ())
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -81,13 +129,12 @@ class _Report(msgspec.Struct, gc=False):
     usage: Tokens | None = None
 
 
-class Whole(Answer, gc=False):
+class Whole(Answer[Choice], gc=False):
     """A completion with its usage."""
 
     usage: Tokens | None = None
 
 
-_decode = msgspec.json.Decoder(Answer).decode
 _decode_report = msgspec.json.Decoder(_Report).decode
 _decode_whole = msgspec.json.Decoder(Whole).decode
 
@@ -100,24 +147,37 @@ def read_whole(document: bytes) -> Whole | None:
         return None
 
 
-def read_answer(document: bytes) -> Answer | None:
-    """Decode one JSON document; None when it is JSON of some other shape.
+class Reader(Generic[C]):
+    """Decodes completions of one kind."""
 
-    Raises `ValueError` when it is no JSON. What only strict parsers refuse (lone surrogates, NaN, bad UTF-8 inside
-    strings) is read all the same.
-    """
-    try:
-        return _decode(document)
-    except msgspec.ValidationError:
-        return None
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        return msgspec.convert(json.loads(document.decode("utf-8", "replace")), Answer)
-    except msgspec.ValidationError:
-        return None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    __slots__ = ("_decode", "_shape")
+
+    def __init__(self, choice: type[C]) -> None:
+        self._shape = Answer[choice]  # type: ignore[valid-type]  # a type that is only known here
+        self._decode = msgspec.json.Decoder(self._shape).decode
+
+    def read(self, document: bytes) -> Answer[C] | None:
+        """Decode one JSON document; None when it is JSON of some other shape.
+
+        Raises `ValueError` when it is no JSON. What only strict parsers refuse (lone surrogates, NaN, bad UTF-8 inside
+        strings) is read all the same.
+        """
+        try:
+            return self._decode(document)
+        except msgspec.ValidationError:
+            return None
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        try:
+            return msgspec.convert(json.loads(document.decode("utf-8", "replace")), self._shape)
+        except msgspec.ValidationError:
+            return None
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+
+read_chat = Reader(Choice).read
+read_text = Reader(TextChoice).read
 
 
 def read_usage(document: bytes) -> Usage | None:

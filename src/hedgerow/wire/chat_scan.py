@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import ACCEPTED, Accepted, Verdict
-from hedgerow.wire.chat_answer import Answer, Choice, read_answer, read_usage, read_whole
+from hedgerow.wire.chat_answer import Answer, Whole, read_chat, read_usage, read_whole
 from hedgerow.wire.chat_convert import as_document, as_stream
 from hedgerow.wire.failures import as_event_stream, classify_frame
 from hedgerow.wire.scan import StreamScanner
@@ -25,6 +28,8 @@ class ChatStream(StreamScanner):
     ERROR = b'"error"'
     USAGE = b'"prompt_tokens"'
     DELTA = b'"delta"'
+    read: Callable[[bytes], Answer[Any] | None] = staticmethod(read_chat)
+    converted = staticmethod(as_stream)
 
     def __init__(self, headers: Headers, *, reasoning_counts: bool = True, wants_usage: bool = True) -> None:
         """`wants_usage`: the client asked for the chunk with the usage."""
@@ -37,21 +42,21 @@ class ChatStream(StreamScanner):
         if payload.startswith(_DONE):
             return ACCEPTED if self._thought else self.empty(self.held())
         try:
-            chunk = read_answer(payload)
+            chunk = self.read(payload)
         except ValueError:
             return self.broken("an event whose data is not JSON") if payload.strip() else None
         if chunk is None:
             return None
-        verdict = classify_frame(payload, self._headers) if _failed(chunk) else self._heard(chunk)
-        if verdict is not ACCEPTED and not (chunk.choices and any(map(_thinks, chunk.choices))):
+        verdict = classify_frame(payload, self._headers) if chunk.failed() else self._heard(chunk)
+        if verdict is not ACCEPTED and not chunk.thinks():
             self._deltas -= payload.count(self.DELTA)
         return verdict
 
-    def _heard(self, chunk: Answer) -> Verdict | None:
+    def _heard(self, chunk: Answer[Any]) -> Verdict | None:
         for choice in chunk.choices or ():
-            if _speaks(choice, self.reasoning_counts):
+            if choice.speaks(self.reasoning_counts):
                 return ACCEPTED
-            if _thinks(choice):
+            if choice.thinks():
                 self._thought = True
             if choice.finish_reason:
                 if self._thought:  # that was all
@@ -66,10 +71,10 @@ class ChatStream(StreamScanner):
     def error_in(self, payload: bytes) -> Failure | None:
         """A chunk with a truthy `error`, or with finish reason "error"."""
         try:
-            chunk = read_answer(payload)
+            chunk = self.read(payload)
         except ValueError:
             return None
-        return classify_frame(payload, self._headers) if chunk is not None and _failed(chunk) else None
+        return classify_frame(payload, self._headers) if chunk is not None and chunk.failed() else None
 
     def usage_in(self, payload: bytes) -> Usage | None:
         """The last such report counts: servers that report in every chunk count up."""
@@ -77,11 +82,11 @@ class ChatStream(StreamScanner):
 
     def judge_document(self, body: bytes) -> Verdict:
         """A completion that came whole is passed on as the stream that was asked for; an error is one in any form."""
-        verdict = judge(body, self._headers)
+        verdict = judge(body, self._headers, self.read)
         if isinstance(verdict, Failure) and verdict.kind is not FailureClass.EMPTY:
             return verdict
         try:
-            stream = as_stream(body, usage=self._wants_usage)
+            stream = self.converted(body, usage=self._wants_usage)
         except ValueError:
             return self.broken("a JSON document instead of a stream")
         self._usage = read_usage(body)
@@ -109,61 +114,35 @@ class ChatBody(WholeBody):
         if answer is not None:
             if answer.usage is not None:
                 self.usage = answer.usage.given()
-            if _is_text(answer) or (not _failed(answer) and _answers(answer)):
+            if _is_text(answer) or (not answer.failed() and answer.speaks()):
                 return ACCEPTED
         else:
             self.usage = read_usage(body)
-        return judge(body, self.headers)
+        return judge(body, self.headers, read_chat)
 
 
-def judge(body: bytes, headers: Headers) -> Verdict:
-    """What a complete 2xx body means that should be one chat completion."""
+def judge(body: bytes, headers: Headers, read: Callable[[bytes], Answer[Any] | None]) -> Verdict:
+    """What a complete 2xx body means that should be one completion."""
     if body[:64].lstrip()[:1] != b"{":
         return not_json(body)
     try:
-        answer = read_answer(body)
+        answer = read(body)
     except ValueError:
         return Failure(FailureClass.PROTOCOL, "the body is not whole JSON")
     if answer is None or (answer.choices is msgspec.UNSET and not answer.error):
-        return Failure(FailureClass.PROTOCOL, "JSON that is no chat completion")
-    if _failed(answer):
+        return Failure(FailureClass.PROTOCOL, "JSON that is no completion")
+    if answer.failed():
         return classify_frame(body, headers)
-    if _answers(answer):
+    if answer.speaks():
         return ACCEPTED
     return Failure(FailureClass.EMPTY, "a whole answer with nothing in it", 200, headers, body)
 
 
-def _is_text(answer: Answer) -> bool:
-    """Whether this is the usual answer, one choice with text: as `_failed` and `_answers` judge it, in one step."""
+def _is_text(answer: Whole) -> bool:
+    """Whether this is the usual answer, one choice with text: as `failed` and `speaks` judge it, in one step."""
     choices = answer.choices
     if answer.error or not choices or len(choices) > 1:
         return False
     choice = choices[0]
     message = choice.message if choice.delta is None else None
     return message is not None and bool(message.content) and choice.finish_reason == "stop"
-
-
-def _answers(answer: Answer) -> bool:
-    for choice in answer.choices or ():  # noqa: SIM110  # a generator would double its cost
-        if _speaks(choice):
-            return True
-    return False
-
-
-def _speaks(choice: Choice, reasoning_counts: bool = True) -> bool:
-    """Whether the choice holds output, or the decision that there will be none."""
-    output = choice.delta or choice.message
-    return (output is not None and output.present(reasoning_counts)) or choice.finish_reason == "content_filter"
-
-
-def _thinks(choice: Choice) -> bool:
-    return choice.delta is not None and choice.delta.thinks()
-
-
-def _failed(answer: Answer) -> bool:
-    if answer.error:
-        return True
-    for choice in answer.choices or ():  # noqa: SIM110  # a generator would double the cost of every chunk
-        if choice.finish_reason == "error":
-            return True
-    return False

@@ -1,0 +1,56 @@
+"""OpenAI's legacy text completions: `POST /v1/completions`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hedgerow.events import Headers
+from hedgerow.wire.base import Facts, Scanner
+from hedgerow.wire.completions_scan import TextBody, TextStream, as_document, as_stream
+from hedgerow.wire.openai_base import CompletionProtocol, reports_usage
+from hedgerow.wire.request import Reader, Routed, model_of, stream_of
+
+
+class _Request(Routed):
+    n: int | float | None = None
+    best_of: int | float | None = None
+    plugins: Any = None
+    max_tokens: int | float | None = None
+    stream_options: Any = None
+
+
+_read = Reader(_Request).read
+
+
+class OpenAICompletions(CompletionProtocol):
+    """Text completions, streamed or whole."""
+
+    name = "openai.completions"
+
+    def facts(self, target: bytes, body: bytes) -> Facts:
+        """Raises `RequestError` (400) for broken JSON, wrong types, no model, or a repeated `model` or `stream`."""
+        request = _read(body)
+        stream = request.stream is not None and stream_of(request)
+        many = max(request.n or 1, request.best_of or 1) > 1
+        return Facts(
+            model_of(request),
+            stream,
+            "plugins" if request.plugins else None,
+            request.max_tokens if isinstance(request.max_tokens, int) else None,
+            ("n",) if many else (),
+            wants_usage=reports_usage(stream, request.stream_options),
+        )
+
+    def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
+        """A scanner for what was asked for, a stream or a whole body."""
+        if facts.stream:
+            return TextStream(headers, reasoning_counts=reasoning_counts, wants_usage=facts.wants_usage)
+        return TextBody(headers)
+
+    def as_document(self, stream: bytes) -> bytes:
+        """The completion that a whole stream amounts to."""
+        return as_document(stream)
+
+    def as_stream(self, document: bytes) -> bytes:
+        """The chunks that a whole completion amounts to, with its usage."""
+        return as_stream(document)
