@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cases.case import FaultyCase, load
+from tests.cases.files import FaultyCase, load
 from tests.cases.run import run_cases
 
 

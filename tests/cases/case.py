@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -26,10 +25,6 @@ Protocol = Literal[
     "bedrock.converse",
     "http",
 ]
-
-
-class FaultyCase(Exception):
-    """A file that is no case, or one with a key that nobody knows."""
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -274,24 +269,6 @@ class Case(_Part):
     steps: list[Step]
     sim: bool
     notes: str | UnsetType = UNSET
-
-
-_decoder = msgspec.json.Decoder(Case)
-
-
-def decode(text: bytes, name: str = "case") -> Case:
-    """One case. Raises `FaultyCase`, which says where."""
-    try:
-        return _decoder.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FaultyCase(f"{name}: {error}") from None
-
-
-def load(folder: Path, pattern: str = "") -> list[Case]:
-    """The cases in all `*.json` below a folder (or in one file) whose id, topic or protocol contains `pattern`."""
-    files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
-    cases = [decode(file.read_bytes(), file.name) for file in files]
-    return [case for case in cases if any(pattern in word for word in (case.id, case.topic, case.protocol))]
 
 
 def given(part: msgspec.Struct) -> Mapping[str, Any]:

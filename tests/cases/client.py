@@ -18,9 +18,10 @@ PATIENCE = 15.0
 class Got:
     """What came back. Times are those of the loop; `status` is None when the client left before there was one.
 
-    `sent_at` is when the last byte of the request was sent: for a long body that is about when it arrived.
+    The request arrived between `began_at`, before its first byte was sent, and `sent_at`, after its last.
     """
 
+    began_at: float
     sent_at: float
     done_at: float = 0.0
     head_at: float | None = None
@@ -41,12 +42,14 @@ class Got:
 async def ask(address: tuple[str, int], request: Request, run: str, *, leave_after: float | None) -> Got:
     """Send a request and take what comes; `leave_after` seconds the client closes the connection."""
     loop = asyncio.get_running_loop()
+    message = _bytes(request, run)
     client = await Client.connect(address)
     client.writer.transport.set_write_buffer_limits(0)
-    client.writer.write(_bytes(request, run))
+    began_at = loop.time()
+    client.writer.write(message)
     with contextlib.suppress(*BROKEN):
         await client.writer.drain()
-    got = Got(loop.time())
+    got = Got(began_at, loop.time())
     reply: Reply | None = None
     limit = PATIENCE if leave_after is None else leave_after
     try:

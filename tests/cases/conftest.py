@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.case import load
+from tests.cases.files import load
 from tests.cases.run import Result, run_cases
 
 CASES = load(Path(__file__).parent)

@@ -15,7 +15,6 @@ from tests.cases.check import check
 from tests.cases.client import Got, ask
 from tests.cases.seen import Run, StepSeen
 from tests.cases.upstream import Seen
-from tests.cases.words import Difference
 
 SETTLES = 3.0
 """Seconds within which the gateway must have written down how a request ended."""
@@ -117,8 +116,16 @@ async def _on_one_gateway(first: Case, pending: list[Case], *, fresh: bool, star
 
 
 async def run_case(bench: Bench, case: Case) -> Result:
-    """All steps of a case."""
+    """All steps of a case; what goes wrong in the runner itself is said like any difference."""
     result = Result(case)
+    try:
+        await _run_steps(bench, case, result)
+    except Exception as error:
+        result.differences.append(f"the run broke off: {error!r}")
+    return result
+
+
+async def _run_steps(bench: Bench, case: Case, result: Result) -> None:
     before: list[Run] = []
     for number, step in enumerate(case.steps, 1):
         if isinstance(step.wait_ms, float | int):
@@ -130,14 +137,9 @@ async def run_case(bench: Bench, case: Case) -> Result:
         seen = await _run_step(bench, case, step, number, before)
         result.steps.append((expected, seen))
         name = f"step {number}, " if len(case.steps) > 1 else ""
-        result.differences += [f"{name}{difference}" for difference in _all(expected, seen)]
+        result.differences += [f"{name}{difference}" for difference in check(expected, seen)]
         before += seen.runs
         bench.spoiled = bench.spoiled or bool(seen.taken_out)
-    return result
-
-
-def _all(expected: Expected, seen: StepSeen) -> list[Difference]:
-    return list(check(expected, seen))
 
 
 async def _run_step(bench: Bench, case: Case, step: Step, number: int, before: list[Run]) -> StepSeen:

@@ -12,7 +12,7 @@ from tests.cases.client import Got
 
 
 def got(body: bytes, *, status: int = 200, kind: str = "text/event-stream") -> Got:
-    return Got(0.0, status=status, headers={"content-type": kind}, body=body, whole=True)
+    return Got(0.0, 0.0, status=status, headers={"content-type": kind}, body=body, whole=True)
 
 
 def sse(*data: Any) -> bytes:

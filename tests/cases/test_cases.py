@@ -10,7 +10,7 @@ from tests.cases.case import Case
 from tests.cases.conftest import CASES
 from tests.cases.run import Result
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]  # the first test runs all cases
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

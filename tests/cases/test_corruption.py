@@ -20,20 +20,19 @@ from tests.cases.case import (
     ClientExpected,
     ErrorExpected,
     Expected,
-    FaultyCase,
     RecordExpected,
     UpstreamRequestExpected,
     UsageExpected,
-    decode,
 )
 from tests.cases.check import CHECKS, check
 from tests.cases.check_client import CLIENT_CHECKS
 from tests.cases.conftest import CASES
 from tests.cases.corrupt import corruptions
+from tests.cases.files import FaultyCase, decode
 from tests.cases.record import ATTEMPT_CHECKS, RECORD_CHECKS
 from tests.cases.run import Result
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]  # the first test runs all cases
 
 OPEN = Path(__file__).parent / "open"
 ADDED: Mapping[str, dict[str, Any]] = {
@@ -200,3 +199,15 @@ def test_the_command_refuses_what_is_no_case(tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path)]) == 2
     assert capsys.readouterr().out.startswith("faulty   a.json: ")
     assert main([str(OPEN), "--filter", "no such case"]) == 2
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes((OPEN / "st-529-overloaded.json").read_bytes())
+    assert main([str(tmp_path)]) == 2
+    assert "more than one case is called st-529-overloaded" in capsys.readouterr().out
+
+
+def test_a_run_that_breaks_off_is_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = json.loads((OPEN / "st-529-overloaded.json").read_bytes())
+    case["steps"][0]["request"]["path"] = "/v1/\u2028"  # cannot be sent
+    (tmp_path / "a.json").write_text(json.dumps(case))
+    assert main([str(tmp_path)]) == 1
+    assert "differs  st-529-overloaded: the run broke off: UnicodeEncodeError" in capsys.readouterr().out
