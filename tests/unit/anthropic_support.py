@@ -6,6 +6,11 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import anthropic
+import httpx2
+from anthropic.types import Message
+from anthropic.types.beta import BetaMessage
+
 from hedgerow.events import Failure
 from hedgerow.wire.anthropic_messages import AnthropicMessages
 from hedgerow.wire.base import ACCEPTED, Accepted, Ending, Facts, Scanner, Verdict
@@ -91,3 +96,41 @@ def of(ending: Ending | None) -> Ending:
 def reads(stream: bytes, cuts: list[int]) -> list[bytes]:
     marks = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     return [stream[a:b] for a, b in pairwise(marks)]
+
+
+ASKED: dict[str, Any] = {"model": "m", "max_tokens": 5, "messages": []}
+
+
+def final_message(stream: bytes) -> Message:
+    """What the official SDK's own accumulator makes of a stream."""
+    with _sdk(stream).messages.stream(**ASKED) as streaming:
+        return streaming.get_final_message()
+
+
+def whole_message(document: bytes) -> Message:
+    """What the official SDK reads in a document."""
+    message: Message = _sdk(document).messages.create(**ASKED)
+    return message
+
+
+def final_beta_message(stream: bytes) -> BetaMessage:
+    """As `final_message`, with what is in beta."""
+    with _sdk(stream).beta.messages.stream(**ASKED) as streaming:
+        return streaming.get_final_message()
+
+
+def whole_beta_message(document: bytes) -> BetaMessage:
+    """As `whole_message`, with what is in beta."""
+    message: BetaMessage = _sdk(document).beta.messages.create(**ASKED)
+    return message
+
+
+def _sdk(body: bytes) -> anthropic.Anthropic:
+    """A client whose every request is answered with this body."""
+    kind = "application/json" if body.lstrip().startswith(b"{") else "text/event-stream"
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": kind}, content=body)
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    return anthropic.Anthropic(api_key="k", base_url="http://upstream", max_retries=0, http_client=http)

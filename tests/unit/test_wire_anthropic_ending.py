@@ -33,7 +33,7 @@ from tests.unit.anthropic_support import (
 
 ERRORS = [
     (error("overloaded_error", "Overloaded"), FailureClass.OVERLOADED, 529),
-    (error("api_error", "Overloaded"), FailureClass.OVERLOADED, 500),
+    (error("api_error", "Overloaded"), FailureClass.OVERLOADED, 529),
     (error("api_error", "Internal server error"), FailureClass.SERVER_ERROR, 500),
     (error("timeout_error"), FailureClass.SERVER_ERROR, 504),
     (error("rate_limit_error"), FailureClass.RATE_LIMITED, 429),
@@ -113,6 +113,12 @@ def test_the_end_marker_is_an_event_in_any_framing(marker: bytes) -> None:
         _, _, done, ending = run(START, RED, marker[:at], marker[at:])
         assert done, "seen at once, not only at the close"
         assert of(ending).failure is None
+
+
+def test_the_sign_of_the_end_is_a_byte_of_it_that_no_delta_has_in_its_own_words() -> None:
+    sign = bytes([scanner().sign or 0])
+    assert sign in b"message_stop"
+    assert sign not in delta("text_delta", text="") + delta("thinking_delta", thinking="") + BLOCK_END
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,15 @@ _OUTCOME = ("stop_reason", "stop_sequence", "stop_details")
 _AT_THE_END = ("output_tokens", "output_tokens_details", "server_tool_use")
 """Of the usage; a stream tells them at its end."""
 
+
+class _Heard(msgspec.Struct, tag_field="type", tag="content_block_delta", gc=False):
+    """Nearly every event of a stream: a delta to a block."""
+
+    index: int
+    delta: Members
+
+
+_decode_heard = msgspec.json.Decoder(_Heard).decode
 _decode_members = msgspec.json.Decoder(Members).decode
 _encode = msgspec.json.encode
 
@@ -34,7 +43,7 @@ def as_document(stream: bytes) -> bytes:
     """The message that a whole stream amounts to. Raises `ValueError` where it is not whole or not clear."""
     reading = _Message()
     for payload in payloads(stream + b"\n\n"):
-        if payload.strip() and reading.add(_members(payload)):
+        if payload.strip() and reading.read(payload):
             return reading.document()
     raise ValueError("a stream without its end")
 
@@ -50,8 +59,16 @@ class _Message:
         self.usage: Members = {}
         self.blocks: list[_Block] = []
 
-    def add(self, event: Members) -> bool:
+    def read(self, payload: bytes) -> bool:
         """Take in one event; True when it was the last."""
+        try:
+            heard = _decode_heard(payload)
+        except (msgspec.DecodeError, RecursionError):
+            return self._add(_members(payload))
+        self._block(heard.index).add(heard.delta)
+        return False
+
+    def _add(self, event: Members) -> bool:
         kind = _text(event.get("type"))
         if kind == "message_start":
             if self.started:
@@ -67,7 +84,8 @@ class _Message:
         elif kind == "content_block_start":
             self._start(_members(event.get("content_block")))
         elif kind == "content_block_delta":
-            self._block(event).add(_members(event.get("delta")))
+            index = msgspec.json.decode(event.get("index", _NULL))
+            self._block(index).add(_members(event.get("delta")))
         elif kind == "message_delta":
             self._change(event)
         return kind == "message_stop"
@@ -82,8 +100,7 @@ class _Message:
         if _text(block.get("type")) == "fallback":  # from here on another model answers, and lends its name
             self.message["model"] = _members(block.get("to")).get("model", _NULL)
 
-    def _block(self, event: Members) -> _Block:
-        index = msgspec.json.decode(event.get("index", b"null"))
+    def _block(self, index: Any) -> _Block:
         if not isinstance(index, int) or not 0 <= index < len(self.blocks):
             raise ValueError("a delta for a block that has not started")
         return self.blocks[index]
@@ -104,16 +121,17 @@ class _Message:
 class _Block:
     """A content block as far as its deltas have come."""
 
-    __slots__ = ("_inputs", "_strings", "members")
+    __slots__ = ("_inputs", "_kind", "_strings", "members")
 
     def __init__(self, members: Members) -> None:
         self.members = members
+        self._kind = _text(members.get("type"))
         self._strings: dict[str, list[bytes]] = {}
         self._inputs: list[bytes] = []
 
     def add(self, delta: Members) -> None:
         """Take in one delta; one of another kind of block says nothing about this one."""
-        block, kind = _text(self.members.get("type")), _text(delta.get("type"))
+        block, kind = self._kind, _text(delta.get("type"))
         if kind == "text_delta":
             self._append(block == "text", "text", delta)
         elif kind == "thinking_delta":
