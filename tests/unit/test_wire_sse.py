@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.wire import sse
-from hedgerow.wire.sse import Blocks, payloads
+from hedgerow.wire.sse import Blocks, keep, payloads, without_bom
 
 
 def events(*reads: bytes) -> list[bytes]:
@@ -28,6 +29,10 @@ def events(*reads: bytes) -> list[bytes]:
         (b"data: a\r\rdata: b\r\r", [b"a", b"b"]),
         (b"data: a\r\n\ndata: b\n\r\n", [b"a", b"b"]),
         (b"\xef\xbb\xbfdata: a\n\n", [b"a"]),
+        (b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n", []),
+        (b"\xef\xbb\xbf: comment\r\n\r\ndata: a\r\n\r\n", [b"a"]),
+        (b"\n\n\r\r\r\n\r\ndata: a\n\n", [b"a"]),
+        (b"event: x\rdata: {\r\ndata: }\n\rid\r\r", [b"{\n}"]),
         (b"data: a\n\n\xef\xbb\xbfdata: b\n\n", [b"a"]),
         (b": comment\n\n:\n\ndata: a\n\n", [b"a"]),
         (b"data: {\ndata: }\n\n", [b"{\n}"]),
@@ -79,7 +84,34 @@ def test_a_line_of_a_megabyte_is_one_event() -> None:
 def test_an_endless_line_is_dropped_and_the_next_event_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "MAX_EVENT", 100)
     blocks = Blocks()
-    for _ in range(1000):
+    for count in range(1, 1000):
         assert blocks.cut(b"data: x" * 10) == b""
         assert len(blocks.rest()) <= 101
+        assert blocks.overflowed == (count > 1)
     assert payloads(blocks.cut(b"\n\ndata: next\n\n")) == [b"next"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1023])
+def test_an_open_line_takes_its_bytes_and_little_more_however_small_the_reads(size: int) -> None:
+    piece = b"x" * size
+    blocks = Blocks()
+    tracemalloc.start()
+    try:
+        for _ in range(100_000 // size):
+            blocks.cut(bytes(bytearray(piece)))  # a new object each time
+        assert tracemalloc.get_traced_memory()[1] < 150_000
+    finally:
+        tracemalloc.stop()
+
+
+@given(st.lists(st.binary(max_size=2000)))
+def test_keeping_pieces_loses_no_byte(pieces: list[bytes]) -> None:
+    kept: list[bytes] = []
+    for piece in pieces:
+        keep(kept, piece)
+    assert b"".join(kept) == b"".join(pieces)
+
+
+def test_a_bom_is_taken_from_the_start_only() -> None:
+    assert without_bom(b"\xef\xbb\xbfdata: \xef\xbb\xbf\n\n") == b"data: \xef\xbb\xbf\n\n"
+    assert without_bom(b"data: a\n\n") == b"data: a\n\n"

@@ -14,10 +14,11 @@ import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage, UsageSource
 from hedgerow.wire.base import Accepted, Ending, Verdict
-from hedgerow.wire.sse import BOM, Blocks, payloads
+from hedgerow.wire.sse import BOM, MAX_EVENT, Blocks, keep, payloads, without_bom
 
 _BLANK = b" \t\r\n" + BOM
 _DOCUMENT = (b"{", b"[")
+_TOO_LONG = f"an event of more than {MAX_EVENT >> 20} MiB"
 
 
 class StreamScanner(ABC):
@@ -91,14 +92,14 @@ class StreamScanner(ABC):
 
     def feed(self, data: bytes) -> Verdict | None:
         """Before commit: a piece of the body; None while undecided."""
-        self._held.append(data)
         if not self._body and (verdict := self._sniff(data)) is not None:
             return verdict
         if self._body in _DOCUMENT:
             return None
+        keep(self._held, data)
         block = self._blocks.cut(data)
         if not block:
-            return None
+            return self.broken(_TOO_LONG) if self._blocks.overflowed else None
         self._deltas += block.count(self.DELTA)
         if block.find(self.USAGE) >= 0:
             self._note_usage(block)
@@ -115,7 +116,7 @@ class StreamScanner(ABC):
     def eof(self, held: bytes) -> Verdict:
         """Before commit: the body ended undecided; `held` is all of it."""
         if self._body in _DOCUMENT:
-            return self.judge_document(held)
+            return self.judge_document(without_bom(held))
         for payload in payloads(self._blocks.rest() + b"\n\n"):
             verdict = self.decide(payload)
             if isinstance(verdict, Failure):  # a token in an unfinished event is no token
@@ -140,7 +141,8 @@ class StreamScanner(ABC):
         failure = self._failure
         if failure is None and not self._done:
             how = "was closed" if clean else "broke off"
-            failure = self.broken(f"the stream {how} before its end marker")
+            why = f", after {_TOO_LONG}" if self._blocks.overflowed else ""
+            failure = self.broken(f"the stream {how} before its end marker{why}")
         return Ending(failure, self._usage if failure is None else self._partial())
 
     # For protocols.

@@ -8,23 +8,39 @@ other than `data` are ignored. Event names are not reported: every protocol spok
 from __future__ import annotations
 
 BOM = b"\xef\xbb\xbf"
-MAX_EVENT = 8 * 1024 * 1024
-"""Bytes of one event beyond which the rest of it is ignored, so that an endless line cannot fill the memory."""
+MAX_EVENT = 32 * 1024 * 1024
+"""Bytes of one event beyond which it is dropped, so that an endless line cannot fill the memory. An image is less."""
 
+_SMALL = 1024
 LF_ENDS = (b"\n\n", b"\n\r\n")
 """How a piece ends that ends with a blank line, where lines end with LF or CRLF."""
+
+
+def without_bom(stream: bytes) -> bytes:
+    """The start of a stream as it is to be passed on: the official SDKs lose the first event after a BOM."""
+    return stream.removeprefix(BOM)
+
+
+def keep(pieces: list[bytes], data: bytes) -> None:
+    """Append, and join small pieces: byte by byte, the objects would take a hundred times the memory of the bytes."""
+    pieces.append(data)
+    while len(data) < _SMALL and len(pieces) > 1 and len(pieces[-2]) <= len(data):
+        data = pieces.pop(-2) + data
+        pieces[-1] = data
 
 
 class Blocks:
     """Cuts a byte stream after blank lines: what comes out is whole events, however the reads fell."""
 
-    __slots__ = ("_fresh", "_open", "_seam", "_size")
+    __slots__ = ("_fresh", "_open", "_seam", "_size", "overflowed")
 
     def __init__(self) -> None:
         self._open: list[bytes] = [b""]  # not empty, so that the first read takes the careful way past a BOM
         self._seam = b""
         self._size = 0
         self._fresh = True
+        self.overflowed = False
+        """An event was longer than `MAX_EVENT`: it does not come out."""
 
     def cut(self, data: bytes) -> bytes:
         """All events that `data` completes, as one piece; b"" if there is none.
@@ -55,10 +71,11 @@ class Blocks:
         return rest.removeprefix(BOM) if self._fresh else rest
 
     def _keep_open(self, data: bytes, probe: bytes) -> None:
-        self._open.append(data)
+        keep(self._open, data)
         self._size += len(data)
         self._seam = probe[-1:]
         if self._size > MAX_EVENT:
+            self.overflowed = True
             self._open = [b":"]  # what is left of the line reads as a comment
             self._size = 1
 

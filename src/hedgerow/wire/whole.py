@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import Accepted, Ending, Verdict
-from hedgerow.wire.sse import BOM
+from hedgerow.wire.sse import BOM, without_bom
 
 _EVENT_STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
 
@@ -37,6 +37,7 @@ class WholeBody(ABC):
 
     def eof(self, held: bytes) -> Verdict:
         """Whether this is an adequate answer; a stream that was not asked for is read as the document it stands for."""
+        held = without_bom(held)
         if is_event_stream(held) and (document := self.collected(held)) is not None:
             verdict = self.judge(document)
             return Accepted(document) if isinstance(verdict, Accepted) else verdict
