@@ -118,7 +118,8 @@ def test_the_end_marker_is_an_event_in_any_framing(marker: bytes) -> None:
 def test_the_sign_of_the_end_is_a_byte_of_it_that_no_delta_has_in_its_own_words() -> None:
     sign = bytes([scanner().sign or 0])
     assert sign in b"message_stop"
-    assert sign not in delta("text_delta", text="") + delta("thinking_delta", thinking="") + BLOCK_END
+    kinds = ("text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta")
+    assert all(sign not in delta(kind, text="", thinking="", signature="", partial_json="") for kind in kinds)
 
 
 @pytest.mark.parametrize(

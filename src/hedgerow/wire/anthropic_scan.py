@@ -25,8 +25,8 @@ class MessageStream(StreamScanner):
     __slots__ = ("_said", "_tokens", "may_be_empty")
 
     END = b'"message_stop"'
-    sign = ord("g")
-    """The rarest of the marker's letters: no other frequent event has it in its own words."""
+    sign = ord("m")
+    """The one letter of the marker that no delta has in its own words."""
     ERROR = _ERROR
     USAGE = b'"usage"'
     ADDS_UP = True
