@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hedgerow.events import Failure, FailureClass, Usage, UsageSource
 from hedgerow.wire.base import ACCEPTED, Accepted
 from hedgerow.wire.gemini_sse import Elements
-from hedgerow.wire.sse import payloads
+from hedgerow.wire.sse import MAX_EVENT, payloads
 from tests.unit.gemini_support import ARRAY, GEMINI, OVERLOADED, SSE, answer, chunk, cut, failed, of, run, usage
 
 ROLE = answer([{"text": ""}], usageMetadata=usage(9, 0))
@@ -130,10 +130,20 @@ def test_an_endless_object_does_not_fill_the_memory() -> None:
     tracemalloc.start()
     elements = Elements()
     elements.cut(b'[{"text":"')
-    for _ in range(400):
+    for _ in range(2 * MAX_EVENT // 65_536):
         assert elements.cut(b"x" * 65_536) == b""
-    kept, _ = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept < 9 * 1024 * 1024
+    assert peak < 1.5 * MAX_EVENT
+    assert elements.overflowed
     block = elements.cut(b'"},{"text":"Red"}]')
     assert payloads(block)[-1] == b'{"text":"Red"}'
+
+
+def test_an_endless_object_before_the_first_token_fails() -> None:
+    reading = GEMINI.scanner(ARRAY, SSE)
+    assert reading.feed(b'[{"text":"') is None
+    verdict = None
+    while verdict is None:
+        verdict = reading.feed(b"x" * 1_048_576)
+    assert verdict == Failure(FailureClass.PROTOCOL, "an event of more than 32 MiB")

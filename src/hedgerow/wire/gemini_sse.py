@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hedgerow.wire.sse import MAX_EVENT, Blocks
+from hedgerow.wire.sse import MAX_EVENT, Blocks, keep
 
 ERROR = b'"error"'
 _LINE_ENDS = re.compile(rb"\r\n|\r|\n")
@@ -109,8 +109,9 @@ class Elements(Blocks):
         return len(data)
 
     def _keep(self, data: bytes) -> None:
-        self._open.append(data)
+        keep(self._open, data)
         self._size += len(data)
         if self._size > MAX_EVENT:
+            self.overflowed = True
             self._open = []  # what is left of it is no JSON, and is read as no chunk
             self._size = 0
