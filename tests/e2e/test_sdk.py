@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
-import anthropic
 import openai
 import pytest
 
@@ -323,63 +321,3 @@ def test_no_broken_stream_passes_for_a_whole_one(scripted: tuple[Upstream, opena
     with pytest.raises(openai.APIError):
         list(client.chat.completions.create(model="fast", messages=MESSAGES, stream=True))
     assert len(upstream.requests) == 1
-
-
-def sse(*events: dict[str, Any]) -> bytes:
-    pieces = [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events]
-    return SSE_HEAD + b"".join(map(chunk, pieces)) + LAST_CHUNK
-
-
-CLAUDE: dict[str, Any] = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "claude-x",
-    "content": [],
-    "stop_reason": None,
-    "stop_sequence": None,
-    "usage": {"input_tokens": 3, "output_tokens": 1},
-}
-CLAUDE_STREAM = sse(
-    {"type": "message_start", "message": CLAUDE},
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hel"}},
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "lo"}},
-    {"type": "content_block_stop", "index": 0},
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
-    {"type": "message_stop"},
-)
-
-
-def claude(received: Received) -> Iterator[bytes]:
-    if received.headers.get("x-case") == "overloaded":
-        error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-        yield whole(json.dumps(error).encode(), status="529 Overloaded")
-    elif received.json.get("stream"):
-        yield CLAUDE_STREAM
-    else:
-        text = [{"type": "text", "text": "Hello"}]
-        yield whole(json.dumps(CLAUDE | {"content": text, "stop_reason": "end_turn"}).encode())
-
-
-def test_the_anthropic_sdk_passes_through_to_the_primary() -> None:
-    with Upstream(claude) as upstream, Upstream(claude) as backup:
-        plan = config(upstream.base_url, backup.base_url, delay="0s")
-        with (
-            GatewayProcess(plan) as gateway,
-            anthropic.Anthropic(base_url=gateway.url, api_key="sk-ant", max_retries=0) as client,
-        ):
-            messages: Any = MESSAGES
-            answer = client.messages.create(model="claude-x", max_tokens=9, messages=messages)
-            assert answer.content[0].text == "Hello"  # type: ignore[union-attr]  # the block is a text
-            with client.messages.stream(model="claude-x", max_tokens=9, messages=messages) as streamed:
-                assert "".join(streamed.text_stream) == "Hello"
-            with pytest.raises(anthropic.APIStatusError) as raised:
-                client.messages.create(
-                    model="claude-x", max_tokens=9, messages=messages, extra_headers={"x-case": "overloaded"}
-                )
-            assert raised.value.status_code == 529
-    assert {one.target for one in upstream.requests} == {"/v1/messages"}
-    assert all(one.headers["anthropic-version"] for one in upstream.requests)
-    assert len(upstream.requests) == 3
-    assert backup.requests == []

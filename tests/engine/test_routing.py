@@ -47,6 +47,14 @@ def test_models_are_listed_in_the_shape_that_the_client_reads() -> None:
     shown = json.loads(get(b"/v1/models", ANTHROPIC)[1].text)
     assert (shown["first_id"], shown["last_id"], shown["has_more"]) == ("fast", "gem", False)
     assert {each["type"] for each in shown["data"]} == {"model"}
+    google: list[tuple[bytes, Headers]] = [
+        (b"/v1beta/models?pageSize=9", []),
+        (b"/v1/models", [(b"x-goog-api-key", b"k")]),
+    ]
+    for path, headers in google:
+        shown = json.loads(get(path, headers)[1].text)
+        assert [each["name"] for each in shown["models"]] == ["models/fast", "models/claude", "models/gem"]
+    assert json.loads(get(b"/v1beta/models/gem")[1].text)["name"] == "models/gem"
     one = json.loads(get(b"/v1/models/claude", ANTHROPIC)[1].text)
     assert (one["type"], one["id"], one["display_name"]) == ("model", "claude", "claude")
     none = get(b"/v1/models/nope", ANTHROPIC)[1]

@@ -15,6 +15,7 @@ from hedgerow.wire import encoding
 from hedgerow.wire.base import Accepted, Scanner, Verdict
 from hedgerow.wire.encoding import Decoder
 from hedgerow.wire.failures import as_event_stream, as_json
+from hedgerow.wire.whole import is_event_stream
 
 if TYPE_CHECKING:
     from hedgerow.gateway.flight import Flight
@@ -29,8 +30,6 @@ _NONE: Headers = []
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _TAIL = 4
 """Bytes that the longest of them has."""
-
-
 ERROR_BODY_LIMIT = 5.0
 """Seconds from an error's head to the end of its body; then its status says enough, and the next target is asked."""
 
@@ -115,8 +114,7 @@ class Attempt:
             return
         if 200 <= status < 300:
             self.scanner = scanner = flight.scanner(headers)
-            if scanner.sign is not None:
-                self._feed = scanner.feed
+            self._feed = None if scanner.sign is None else scanner.feed
         else:
             self._error_limit = flight.later(ERROR_BODY_LIMIT, self._error_overdue)
         if (decoder := encoding.decoder(headers)) is not None:
@@ -150,7 +148,7 @@ class Attempt:
             self.whole = body
             if verdict.instead is not None and not flight.question.collects:
                 self.whole = verdict.instead
-                self.headers = (as_event_stream if flight.facts.stream else as_json)(self.headers)
+                self.headers = (as_event_stream if is_event_stream(self.whole) else as_json)(self.headers)
             self.first_token_at = self._time()
             flight.run.accepted(self.index)
         else:

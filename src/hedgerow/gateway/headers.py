@@ -91,6 +91,11 @@ def speaks_anthropic(headers: Headers) -> bool:
     return any(name == b"anthropic-version" for name, _ in headers)
 
 
+def speaks_gemini(target: bytes, headers: Headers) -> bool:
+    """Whether the client uses Gemini's API: its version may be spelled `/v1` too."""
+    return target.startswith(b"/v1beta/") or any(name == b"x-goog-api-key" for name, _ in headers)
+
+
 def key_in_query(target: bytes, incoming: Incoming) -> tuple[bytes, Incoming]:
     """`target` without a `key=` in its query, which becomes the client's credential: Google's APIs take it there."""
     path, _, query = target.partition(b"?")

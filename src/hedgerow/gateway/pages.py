@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from hedgerow.errors import RequestError
 from hedgerow.gateway.answers import JSON
-from hedgerow.gateway.headers import speaks_anthropic
+from hedgerow.gateway.headers import speaks_anthropic, speaks_gemini
 from hedgerow.http.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def find(method: bytes, target: bytes) -> Page | None:
     """The page for this request, None when it is not one of ours."""
     path = target.partition(b"?")[0]
     if method in (b"GET", b"HEAD"):
-        return _GET.get(path) or (_MODEL if path.startswith(b"/v1/models/") else None)
+        return _GET.get(path) or (_MODEL if path.startswith((b"/v1/models/", b"/v1beta/models/")) else None)
     return _OPTIONS if method == b"OPTIONS" else None
 
 
@@ -74,31 +74,55 @@ def _readyz(gateway: Gateway, exchange: Exchange) -> None:
 
 def _models(gateway: Gateway, exchange: Exchange) -> None:
     names = list(gateway.model_names)
-    listed: dict[str, object]
-    if speaks_anthropic(exchange.headers):
-        data = [_anthropic_model(name) for name in names]
-        first, last = (names[0], names[-1]) if names else (None, None)
-        listed = {"data": data, "has_more": False, "first_id": first, "last_id": last}
-    else:
-        listed = {"object": "list", "data": [_model_object(name) for name in names]}
-    exchange.respond(200, JSON, msgspec.json.encode(listed))
+    shape = _shape(exchange)
+    exchange.respond(200, JSON, msgspec.json.encode(shape.listed([shape.one(name) for name in names], names)))
 
 
 def _model(gateway: Gateway, exchange: Exchange) -> None:
     path = exchange.target.partition(b"?")[0]
-    name = unquote_to_bytes(path.removeprefix(b"/v1/models/")).decode("utf-8", "replace")
+    name = unquote_to_bytes(path.partition(b"/models/")[2]).decode("utf-8", "replace")
     if name not in gateway.model_names:
         raise RequestError(404, f"There is no route '{name}'.", code="model_not_found", param="model")
-    shown = _anthropic_model(name) if speaks_anthropic(exchange.headers) else _model_object(name)
-    exchange.respond(200, JSON, msgspec.json.encode(shown))
+    exchange.respond(200, JSON, msgspec.json.encode(_shape(exchange).one(name)))
 
 
-def _model_object(name: str) -> dict[str, object]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "hedgerow"}
+_Json = dict[str, object]
 
 
-def _anthropic_model(name: str) -> dict[str, object]:
-    return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
+class _Shape(NamedTuple):
+    """How one family's API shows a model, and a list of them with their names."""
+
+    one: Callable[[str], _Json]
+    listed: Callable[[list[_Json], list[str]], _Json]
+
+
+_OPENAI = _Shape(
+    lambda name: {"id": name, "object": "model", "created": 0, "owned_by": "hedgerow"},
+    lambda models, _: {"object": "list", "data": models},
+)
+_ANTHROPIC = _Shape(
+    lambda name: {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"},
+    lambda models, names: {
+        "data": models,
+        "has_more": False,
+        "first_id": names[0] if names else None,
+        "last_id": names[-1] if names else None,
+    },
+)
+_GEMINI = _Shape(
+    lambda name: {
+        "name": f"models/{name}",
+        "displayName": name,
+        "supportedGenerationMethods": ["generateContent", "streamGenerateContent"],
+    },
+    lambda models, _: {"models": models},
+)
+
+
+def _shape(exchange: Exchange) -> _Shape:
+    if speaks_anthropic(exchange.headers):
+        return _ANTHROPIC
+    return _GEMINI if speaks_gemini(exchange.target, exchange.headers) else _OPENAI
 
 
 def _options(_gateway: Gateway, exchange: Exchange) -> None:
@@ -109,6 +133,7 @@ _GET = {
     b"/livez": Page(_livez, private=False),
     b"/readyz": Page(_readyz, private=False),
     b"/v1/models": Page(_models, private=True),
+    b"/v1beta/models": Page(_models, private=True),
 }
 _MODEL = Page(_model, private=True)
 _OPTIONS = Page(_options, private=False)

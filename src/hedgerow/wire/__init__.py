@@ -10,6 +10,7 @@ from hedgerow.wire.base import Family, Protocol
 from hedgerow.wire.gemini import Gemini
 from hedgerow.wire.http_json import JsonEndpoint
 from hedgerow.wire.openai_chat import OpenAIChat
+from hedgerow.wire.openai_completions import OpenAICompletions
 from hedgerow.wire.openai_embeddings import OpenAIEmbeddings
 from hedgerow.wire.openai_responses import OpenAIResponses
 from hedgerow.wire.passthrough import Passthrough
@@ -24,6 +25,7 @@ _BRIEF: Protocol = JsonEndpoint(Family.OPENAI)
 """For endpoints of small, whole answers that nothing changes."""
 _POSTED: dict[bytes, Protocol] = {
     b"/v1/chat/completions": OpenAIChat(),
+    b"/v1/completions": OpenAICompletions(),
     b"/v1/responses": OpenAIResponses(),
     b"/v1/embeddings": OpenAIEmbeddings(),
     b"/v1/moderations": _BRIEF,
