@@ -154,6 +154,11 @@ def test_what_azure_adds_is_kept() -> None:
     assert told["choices"][0]["finish_reason"] == "stop"
 
 
+def test_the_first_chunk_that_says_so_names_the_answer() -> None:
+    told = document(stream([ROLE, STOP | {"id": "other", "model": "other", "system_fingerprint": "fp_2"}]))
+    assert (told["id"], told["model"], told["system_fingerprint"]) == ("chatcmpl-P1", "m-p", "fp_2")
+
+
 def test_what_servers_repeat_in_every_chunk_is_said_once() -> None:
     again = {"role": "assistant", "reasoning_details": [{"index": 0, "format": "v1", "type": "text", "text": "x"}]}
     told = message(piece(again), piece(again), piece(call(0, id="c", type="function", function={"name": "f"})), STOP)

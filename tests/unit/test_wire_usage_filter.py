@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
@@ -135,6 +136,8 @@ def test_an_event_too_long_for_a_report_is_not_held() -> None:
     assert reading.feed(piece) == piece
     assert reading.feed(b"\n" + REPORTS[0][:-2]) == b"\n" + REPORTS[0][:-2], "still the same event"
     assert reading.feed(b"\n\n" + REPORTS[0] + chunk("a")) == b"\n\n" + chunk("a")
+    assert reading.feed(sent + piece) == sent + piece
+    assert reading.feed(b"\n" + REPORTS[0] + REPORTS[0]) == b"\n" + REPORTS[0], "its last line is no event of its own"
     padded = frame(choices=[], usage=TOKENS, obfuscation="x" * MAX_REPORT)
     assert filtered(padded) == padded
     assert filtered(*cut(padded, list(range(0, len(padded), 1000)))) == padded
@@ -144,3 +147,15 @@ def test_an_event_that_the_stream_breaks_off_in_is_given_at_the_end_unless_it_is
     assert filtered(chunk("a"), b'data: {"choi') == chunk("a") + b'data: {"choi'
     assert filtered(chunk("a"), REPORTS[0][:-1]) == chunk("a")
     assert filtered(chunk("a"), REPORTS[0][:-2]) == chunk("a")
+
+
+def test_an_event_that_comes_byte_by_byte_is_held_in_little_more_than_its_bytes() -> None:
+    reading = UsageFilter()
+    event = b"data: " + b"x" * 60_000
+    tracemalloc.start()
+    for at in range(len(event)):
+        assert reading.feed(event[at : at + 1]) == b""
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 4 * len(event)
+    assert reading.feed(b"\n\n") == event + b"\n\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hedgerow.wire.sse import LF_ENDS, after_last_blank_line, payloads
+from hedgerow.wire.sse import LF_ENDS, after_last_blank_line, keep, payloads
 
 MAX_REPORT = 64 * 1024
 """Bytes; a longer event is no usage report. So much may be held while an event is not complete."""
@@ -86,7 +86,7 @@ class UsageFilter:
         if self._too_long:
             return data
         if data:
-            self._open.append(data)
+            keep(self._open, data)
             self._size += len(data)
         if self._size <= MAX_REPORT:
             return b""
