@@ -100,7 +100,7 @@ def test_of_an_attempt_that_ended_early_what_came_is_counted() -> None:
     reading.watch(BLUE)
     assert reading.ending(False).usage == Usage(output_tokens=4, source=UsageSource.PARTIAL)
     reading = scanner()
-    assert reading.feed(OPENING) is None
+    assert reading.feed(OPENING + delta("")) is None
     assert reading.ending(False).usage is None
 
 
@@ -116,11 +116,14 @@ def test_a_whole_document_is_passed_on_as_the_stream_it_stands_for() -> None:
 
 
 def test_an_empty_document_is_an_empty_stream() -> None:
-    document = json.dumps(response("completed", [message("")])).encode()
-    failure = failed(run(document)[0])
+    document = json.dumps(response("completed", [message("")], usage=usage(12, 3))).encode()
+    reading = scanner(JSON)
+    assert reading.feed(document) is None
+    failure = failed(reading.eof(document))
     assert failure.kind is FailureClass.EMPTY
     assert failure.body == RESPONSES.as_stream(document)
     assert failure.headers == SSE
+    assert reading.ending(True).usage == Usage(12, 3, 0, 0)
 
 
 @pytest.mark.parametrize(

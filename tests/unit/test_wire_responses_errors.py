@@ -18,6 +18,7 @@ from tests.unit.responses_support import (
     OPENING,
     RED,
     SSE,
+    delta,
     event,
     failed,
     message,
@@ -60,6 +61,7 @@ ERRORS = [
     (broke("invalid_base64_image"), FailureClass.FATAL_REQUEST, 400),
     (broke("vector_store_timeout"), FailureClass.SERVER_ERROR, 504),
     (b'data: {"error":{"message":"dead","code":503}}\n\n', FailureClass.SERVER_ERROR, 503),
+    (delta("x").replace(b'"logprobs":[]', b'"error":{"code":503}'), FailureClass.SERVER_ERROR, 503),
     (b'data: {"error":"out of memory"}\n\n', FailureClass.SERVER_ERROR, 500),
     (b'data: {"type":"error","code":"insufficient_quota"}', FailureClass.QUOTA_EXHAUSTED, 429),
 ]

@@ -33,6 +33,7 @@ MCP = {"type": "mcp", "server_label": "s", "server_url": "https://s"}
         ({}, FREE),
         ({"stream": True}, Facts("fast", True)),
         ({"store": None}, Facts("fast", False, needs=("store",))),
+        ({"max_output_tokens": 5.5}, FREE),
         ({"max_output_tokens": 50}, Facts("fast", False, None, 50)),
         ({"max_output_tokens": None, "tools": None, "stream": None, "background": None, "prompt": None}, FREE),
         ({"previous_response_id": None, "conversation": None, "background": False}, FREE),

@@ -147,18 +147,19 @@ _PARTS = {
 
 def _add_item(events: _Events, index: int, item: dict[str, Any]) -> None:
     kind = str(item.get("type"))
-    unsaid = _UNSAID.get(kind, {})
+    spelled = kind in _SPELLED and bool(item.get("id"))  # events of an item without an id would name none
+    unsaid = _UNSAID.get(kind, {}) if spelled or kind not in _SPELLED else {}
     added = {**item, **{key: value for key, value in unsaid.items() if key in item}}
     if unsaid and "status" in item:
         added["status"] = "in_progress"
     events.add("response.output_item.added", output_index=index, item=added)
-    at = {"item_id": item.get("id") or "", "output_index": index}
+    at = {"item_id": item.get("id") or f"item_{index}", "output_index": index}
     if kind in ("message", "reasoning"):
         for number, part in enumerate(_objects(item, "summary")):
             _add_summary(events, {**at, "summary_index": number}, part)
         for number, part in enumerate(_objects(item, "content")):
             _add_part(events, {**at, "content_index": number}, part)
-    elif kind in _SPELLED:
+    elif spelled:
         key, name = _SPELLED[kind]
         _add_text(events, name, at, key, item.get(key))
     events.add("response.output_item.done", output_index=index, item=item)

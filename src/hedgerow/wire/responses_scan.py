@@ -64,7 +64,9 @@ class ResponsesStream(StreamScanner):
         except ValueError:
             return self.broken("an event whose data is not JSON") if payload.strip() else None
         kind = event.type
-        if event.delta and (kind in _OUTPUT or (kind in _REASONING and self.reasoning_counts)):
+        if not event.delta:
+            self._deltas -= payload.count(self.DELTA)
+        elif kind in _OUTPUT or (kind in _REASONING and self.reasoning_counts):
             return ACCEPTED if not event.error else failure_of(payload, event, self._headers)
         failure = failure_of(payload, event, self._headers)
         return failure if failure is not None else self._of_whole(event)
