@@ -20,7 +20,7 @@ ERROR = Failure(FailureClass.SERVER_ERROR, "said so")
 
 
 class Words(StreamScanner):
-    """Events are words: `token`, `quiet`, `usage 3`, `error`, `finish`, `end`."""
+    """Events are words: `token`, `quiet`, `usage 3;`, `error`, `finish`, `end`."""
 
     __slots__ = ()
     END = b"end"
@@ -46,7 +46,7 @@ class Words(StreamScanner):
 
     def usage_in(self, payload: bytes) -> Usage | None:
         word, _, count = payload.partition(b" ")
-        return Usage(output_tokens=int(count)) if word == b"usage" else None
+        return Usage(output_tokens=int(count[:-1])) if word == b"usage" and count.endswith(b";") else None
 
     def judge_document(self, body: bytes) -> Verdict:
         return Accepted(b"document " + body)
@@ -91,7 +91,7 @@ def split(stream: bytes, cuts: list[int]) -> list[bytes]:
     return [stream[a:b] for a, b in pairwise(marks)]
 
 
-WORDS = st.sampled_from(["token", "quiet", "usage 3", "usage 8", "error", "finish", "end", "ending", "tok\u2028en"])
+WORDS = st.sampled_from(["token", "quiet", "usage 3;", "usage 8;", "error", "finish", "end", "ending", "tok\u2028en"])
 ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 NOISE = st.sampled_from([b"", b": comment", b"event: end", b"id", b"retry: 5", b"whatever: error"])
 
@@ -105,14 +105,14 @@ EVENTS = st.lists(st.tuples(WORDS, st.booleans(), NOISE, ENDS), max_size=8)
 
 
 def expected(words: list[str]) -> tuple[FailureClass | None, bool, bool, Usage | None]:
-    """Verdict, whether the end came, whether an error came, and the usage: read the slow way."""
+    """Verdict, whether the end came, whether an error came, and the usage: read the slow way, up to the end."""
     finished = False
     for at, word in enumerate(words):
         finished = finished or word == "finish"
         if word == "token":
             rest = words[at:]
             done, failed = "end" in rest, "error" in rest
-            reports = [int(report[6:]) for report in words if report.startswith("usage")]
+            reports = [int(report[6:-1]) for report in words if report.startswith("usage")]
             if finished or (done and not failed):
                 return None, done, failed, Usage(output_tokens=reports[-1]) if reports else None
             count = max(*reports[-1:], rest.count("token"), 0)
@@ -129,6 +129,9 @@ def expected(words: list[str]) -> tuple[FailureClass | None, bool, bool, Usage |
 def test_whatever_the_reads_it_says_what_a_reading_of_the_whole_stream_says(
     events: list[tuple[str, bool, bytes, bytes]], cuts: list[int], bom: bool, clean: bool
 ) -> None:
+    words = [event[0] for event in events]
+    if "end" in words:
+        events = events[: words.index("end") + 1]
     stream = b"".join(line + end for word, spaced, noise, end in events for line in lines_of(word, spaced, noise))
     stream = BOM + stream if bom and stream else stream
     said = run(split(stream, cuts), clean=clean)
@@ -149,6 +152,13 @@ def test_no_bytes_make_it_raise_and_all_chunkings_agree(reads: list[bytes]) -> N
     single = run([stream[i : i + 1] for i in range(len(stream))])
     for said in (pieces, single):
         assert (said.verdict, said.done, said.failure) == (whole.verdict, whole.done, whole.failure)
+
+
+def test_what_follows_the_end_in_its_piece_is_ignored_as_in_a_later_one() -> None:
+    scanner = Words([])
+    assert scanner.feed(b"data: token\n\n") is ACCEPTED
+    assert scanner.watch(b"data: end\n\ndata: error\n\n") is True
+    assert scanner.ending(True) == Ending(None, None)
 
 
 def test_a_document_in_place_of_a_stream_is_judged_without_its_bom() -> None:

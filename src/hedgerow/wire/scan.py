@@ -184,7 +184,8 @@ class StreamScanner(ABC):
         for payload in payloads(block):
             if self.END in payload and self.is_end(payload):
                 self._done = True
-            elif self._failure is None and self.ERROR in payload:
+                return  # whatever follows is nobody's business, as when it comes in a later piece
+            if self._failure is None and self.ERROR in payload:
                 self._failure = self.error_in(payload)
 
     def _note_usage(self, block: bytes) -> None:
