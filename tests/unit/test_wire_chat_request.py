@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +63,7 @@ def body(**fields: Any) -> bytes:
 )
 def test_the_facts_of_a_request(fields: dict[str, Any], facts: Facts | str) -> None:
     expected = facts if isinstance(facts, Facts) else Facts("fast", False, facts)
+    expected = msgspec.structs.replace(expected, has_options="stream_options" in fields)
     assert CHAT.facts(b"/v1/chat/completions", body(**fields)) == expected
 
 
@@ -139,6 +141,13 @@ def test_what_only_strict_parsers_refuse_passes_with_its_bytes(odd: bytes) -> No
     assert CHAT.rewrite(raw, facts, "gpt") == renamed
     asking = b'{"stream_options":{"include_usage":true},' + renamed[1:]
     assert CHAT.rewrite(raw, facts, "gpt", usage=True) == asking
+
+
+def test_a_lone_surrogate_does_not_make_tools_unreadable() -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}, {"function": {"name": "g"}}, {"type": "custom"}]
+    raw = body(stream=True, tools=tools).replace(b"Hi", b"\\ud83d")
+    assert b"\\ud83d" in raw
+    assert CHAT.facts(b"/v1/chat/completions", raw) == Facts("fast", True, wants_usage=False)
 
 
 @pytest.mark.parametrize("model", [None, "fast"])

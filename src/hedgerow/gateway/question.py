@@ -33,7 +33,8 @@ class Question:
             self.refusal = _OPTED_OUT
         elif facts.needs:
             self.refusal = _missing_leave(facts.needs, reading.allow)
-        self.collects = reading.as_stream and protocol.converts and not facts.stream
+        # What acts may also be what is answered at once and done later: its document is no stream's sum.
+        self.collects = reading.as_stream and protocol.converts and not facts.stream and facts.forbids_hedge is None
         """Whether the client wants a document and the targets are asked for a stream."""
         if self.collects:
             self.asked = msgspec.structs.replace(facts, stream=True)

@@ -102,6 +102,8 @@ class MessageStream(StreamScanner):
             return None
         if piece.speaks() or (self.reasoning_counts and piece.thinking):
             return ACCEPTED
+        if isinstance(piece.thinking, str):
+            self._passed += len(piece.thinking)
         if piece.thinking or piece.left_trace():
             self._said = True
         return None

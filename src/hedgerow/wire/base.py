@@ -52,7 +52,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     `forbids_hedge` says in a few words why a second attempt must never be started by delay (side effects), None if it
     may. `needs` are the things that a route must allow before one may be: "n", "audio", "store". `max_output_tokens` is
     the client's own limit, if any; `inputs` how many texts are to be embedded. `wants_usage` is False where the
-    protocol's streams report usage only on demand and the client made none.
+    protocol's streams report usage only on demand and the client made none; `has_options` where it said anything that
+    such a demand would have to be put into.
     """
 
     model: str | None
@@ -62,6 +63,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     needs: tuple[str, ...] = ()
     inputs: int | None = None
     wants_usage: bool = True
+    has_options: bool = False
 
 
 class Scanner(typing.Protocol):

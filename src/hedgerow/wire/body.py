@@ -80,6 +80,12 @@ def asking_for_usage(options: bytes | None) -> bytes:
     return edit(options, {"include_usage": b"true"}) if options.startswith(b"{") else options
 
 
+def with_member(body: bytes, member: bytes) -> bytes:
+    """`body`, a JSON object that is not empty, with one more member in front: `b'"name":value'`, not there yet."""
+    at = body.index(b"{") + 1
+    return b"".join((body[:at], member, b",", body[at:]))
+
+
 def replace_model(body: bytes, model: str, *, unique: bool = False) -> bytes:
     """`body` with the value of every top-level `model` key replaced.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -25,15 +26,15 @@ class Output(msgspec.Struct, gc=False):
         """Whether the model has said anything in it: text, refusal, a call's name or arguments, audio, reasoning."""
         if self.content and (reasoning_counts or not _only_thinks(self.content)):
             return True
-        if self.refusal or (reasoning_counts and self.thinks()):
+        if self.refusal or (reasoning_counts and self.thought()):
             return True
         if self.tool_calls and isinstance(self.tool_calls, list) and any(map(_called, self.tool_calls)):
             return True
         return _any_of(self.function_call, "name", "arguments") or _any_of(self.audio, "data", "transcript")
 
-    def thinks(self) -> bool:
-        """Whether it holds reasoning."""
-        return bool(self.reasoning_content or self.reasoning) or _only_thinks(self.content)
+    def thought(self) -> int:
+        """How much reasoning it holds, in characters; at least 1 where it holds any."""
+        return _length(self.reasoning_content or self.reasoning) or int(_only_thinks(self.content))
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -48,9 +49,9 @@ class Choice(msgspec.Struct, gc=False):
         output = self.delta or self.message
         return (output is not None and output.present(reasoning_counts)) or self.finish_reason == "content_filter"
 
-    def thinks(self) -> bool:
-        """Whether it holds a piece of reasoning."""
-        return self.delta is not None and self.delta.thinks()
+    def thought(self) -> int:
+        """How much reasoning it holds, as `Output.thought`."""
+        return 0 if self.delta is None else self.delta.thought()
 
 
 class TextChoice(msgspec.Struct, gc=False):
@@ -64,9 +65,9 @@ class TextChoice(msgspec.Struct, gc=False):
         """Whether it holds output, or the decision that there will be none."""
         return bool(self.text or (reasoning_counts and self.reasoning)) or self.finish_reason == "content_filter"
 
-    def thinks(self) -> bool:
-        """Whether it holds a piece of reasoning."""
-        return bool(self.reasoning)
+    def thought(self) -> int:
+        """How much reasoning it holds, as `Output.thought`."""
+        return _length(self.reasoning)
 
 
 C = TypeVar("C", Choice, TextChoice)
@@ -95,8 +96,8 @@ class Answer(msgspec.Struct, Generic[C], gc=False):
         return False
 
     def thinks(self) -> bool:
-        """Whether any choice does."""
-        return any(choice.thinks() for choice in self.choices or ())
+        """Whether any choice holds reasoning."""
+        return any(choice.thought() for choice in self.choices or ())
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -153,8 +154,8 @@ class Reader(Generic[C]):
     __slots__ = ("_decode", "_shape")
 
     def __init__(self, choice: type[C]) -> None:
-        self._shape = Answer[choice]  # type: ignore[valid-type]  # a type that is only known here
-        self._decode = msgspec.json.Decoder(self._shape).decode
+        self._shape: Any = Answer[choice]  # type: ignore[valid-type]  # a type that is only known here
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(self._shape).decode
 
     def read(self, document: bytes) -> Answer[C] | None:
         """Decode one JSON document; None when it is JSON of some other shape.
@@ -162,18 +163,22 @@ class Reader(Generic[C]):
         Raises `ValueError` when it is no JSON. What only strict parsers refuse (lone surrogates, NaN, bad UTF-8 inside
         strings) is read all the same.
         """
+        answer: Answer[C]
         try:
-            return self._decode(document)
+            answer = self._decode(document)
         except msgspec.ValidationError:
             return None
         except (msgspec.DecodeError, RecursionError):
             pass
+        else:
+            return answer
         try:
-            return msgspec.convert(json.loads(document.decode("utf-8", "replace")), self._shape)
+            answer = msgspec.convert(json.loads(document.decode("utf-8", "replace")), self._shape)
         except msgspec.ValidationError:
             return None
         except RecursionError:
             raise ValueError("nested too deeply") from None
+        return answer
 
 
 read_chat = Reader(Choice).read
@@ -187,6 +192,10 @@ def read_usage(document: bytes) -> Usage | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return tokens.given() if tokens is not None else None
+
+
+def _length(text: Any) -> int:
+    return len(text) if isinstance(text, str) else int(bool(text))
 
 
 def _only_thinks(content: Any) -> bool:

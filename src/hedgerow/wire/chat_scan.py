@@ -56,8 +56,9 @@ class ChatStream(StreamScanner):
         for choice in chunk.choices or ():
             if choice.speaks(self.reasoning_counts):
                 return ACCEPTED
-            if choice.thinks():
+            if thought := choice.thought():
                 self._thought = True
+                self._passed += thought
             if choice.finish_reason:
                 if self._thought:  # that was all
                     return ACCEPTED

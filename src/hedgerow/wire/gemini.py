@@ -12,10 +12,10 @@ from hedgerow.errors import RequestError
 from hedgerow.events import Failure, Headers
 from hedgerow.wire import gemini_document, gemini_errors
 from hedgerow.wire.base import Facts, Family, Protocol, Scanner
-from hedgerow.wire.gemini_answer import Skipped
 from hedgerow.wire.gemini_array import GeminiArray
 from hedgerow.wire.gemini_scan import GeminiBody, GeminiStream
 from hedgerow.wire.request import Reader, Routed
+from hedgerow.wire.skipped import Skipped
 
 _TARGET = re.compile(
     rb"(?P<before>/v1(?:alpha|beta)?\d*/(?:[^?#:]*?/)??)(?P<kind>models|tunedModels)/(?P<name>[^?#]+)"

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hedgerow.events import Usage
+from hedgerow.wire.skipped import Skipped
 
 DECISIONS = frozenset(
     {
@@ -23,14 +24,6 @@ FAULTS = frozenset(
 """Finish reasons that say that generating went wrong: asking again may well help."""
 
 _UNSPECIFIED = ("FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
-
-
-class _Some(msgspec.Struct, gc=False):
-    """An object of which nothing is decoded."""
-
-
-Skipped = _Some | list[_Some] | str | int | float | None
-"""A value of which only its presence matters, megabytes of it perhaps."""
 
 
 class Part(msgspec.Struct, gc=False, rename="camel"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hedgerow.events import Failure
 from hedgerow.wire import errors
 from hedgerow.wire.base import Facts, Family, Protocol
-from hedgerow.wire.body import Value, asking_for_usage, edit, quoted, replace_model
+from hedgerow.wire.body import Value, asking_for_usage, edit, quoted, replace_model, with_member
 
 
 class OpenAIProtocol(Protocol):
@@ -37,8 +37,10 @@ class CompletionProtocol(OpenAIProtocol):
         usage = usage and not (facts.stream and facts.wants_usage)
         stream = stream and not facts.stream
         renamed = model is not None and model != facts.model
-        if not usage and not stream:
-            return replace_model(body, model, unique=True) if renamed and model is not None else body
+        if not stream and not (usage and facts.has_options):
+            if renamed and model is not None:
+                body = replace_model(body, model, unique=True)
+            return with_member(body, _ASKING) if usage else body
         members: dict[str, Value] = {}
         if renamed:
             members["model"] = quoted(model)
@@ -47,6 +49,9 @@ class CompletionProtocol(OpenAIProtocol):
         if usage:
             members["stream_options"] = asking_for_usage
         return edit(body, members, unique=True)
+
+
+_ASKING = b'"stream_options":' + asking_for_usage(None)
 
 
 def reports_usage(stream: bool, options: object) -> bool:

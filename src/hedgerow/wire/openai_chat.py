@@ -12,6 +12,7 @@ from hedgerow.wire.chat_convert import as_document, as_stream
 from hedgerow.wire.chat_scan import ChatBody, ChatStream
 from hedgerow.wire.openai_base import CompletionProtocol, reports_usage
 from hedgerow.wire.request import Reader, Routed, model_of, stream_of
+from hedgerow.wire.skipped import Skipped
 
 _CLIENT_TOOLS = ("function", "custom")
 """Tools that the client executes, after one answer was chosen: asking twice does nothing twice."""
@@ -19,7 +20,7 @@ _CLIENT_TOOLS = ("function", "custom")
 
 class _Tool(msgspec.Struct, gc=False):
     type: str | None = None
-    function: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    function: Skipped | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Request(Routed):
@@ -34,7 +35,7 @@ class _Request(Routed):
     plugins: Any = None
     max_tokens: int | float | None = None
     max_completion_tokens: int | float | None = None
-    stream_options: Any = None
+    stream_options: Any = msgspec.UNSET
 
 
 _read = Reader(_Request).read
@@ -59,6 +60,7 @@ class OpenAIChat(CompletionProtocol):
             limit if isinstance(limit, int) else None,
             _needs(request),
             wants_usage=reports_usage(stream, request.stream_options),
+            has_options=request.stream_options is not msgspec.UNSET,
         )
 
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:

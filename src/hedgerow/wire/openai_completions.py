@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from hedgerow.events import Headers
 from hedgerow.wire.base import Facts, Scanner
 from hedgerow.wire.completions_scan import TextBody, TextStream, as_document, as_stream
@@ -16,7 +18,7 @@ class _Request(Routed):
     best_of: int | float | None = None
     plugins: Any = None
     max_tokens: int | float | None = None
-    stream_options: Any = None
+    stream_options: Any = msgspec.UNSET
 
 
 _read = Reader(_Request).read
@@ -39,6 +41,7 @@ class OpenAICompletions(CompletionProtocol):
             request.max_tokens if isinstance(request.max_tokens, int) else None,
             ("n",) if many else (),
             wants_usage=reports_usage(stream, request.stream_options),
+            has_options=request.stream_options is not msgspec.UNSET,
         )
 
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:

@@ -68,6 +68,8 @@ class ResponsesStream(StreamScanner):
             self._deltas -= payload.count(self.DELTA)
         elif kind in _OUTPUT or (kind in _REASONING and self.reasoning_counts):
             return ACCEPTED if not event.error else failure_of(payload, event, self._headers)
+        elif kind in _REASONING and isinstance(event.delta, str):
+            self._passed += len(event.delta)
         failure = failure_of(payload, event, self._headers)
         return failure if failure is not None else self._of_whole(event)
 

@@ -18,6 +18,8 @@ from hedgerow.wire.sse import BOM, MAX_EVENT, Blocks, keep, payloads, without_bo
 
 _BLANK = b" \t\r\n" + BOM
 _DOCUMENT = (b"{", b"[")
+CHARACTERS_PER_TOKEN = 4
+"""Roughly, in English (https://help.openai.com/en/articles/4936856)."""
 _TOO_LONG = f"an event of more than {MAX_EVENT >> 20} MiB"
 
 
@@ -33,6 +35,7 @@ class StreamScanner(ABC):
         "_finished",
         "_headers",
         "_held",
+        "_passed",
         "_usage",
         "reasoning_counts",
     )
@@ -53,6 +56,8 @@ class StreamScanner(ABC):
         self._headers = headers
         self.reasoning_counts = reasoning_counts
         self._deltas = 0
+        self._passed = 0
+        """Characters of output before commit that decided nothing: reasoning, where that does not count."""
         self._blocks = Blocks()
         self._held: list[bytes] = []
         self._body = b""
@@ -137,7 +142,8 @@ class StreamScanner(ABC):
         """After commit: the body ended or broke off. An end marker makes it whole in either case."""
         rest = self._blocks.rest()
         self._deltas += rest.count(self.DELTA)
-        self._search(rest + b"\n\n")
+        if not self._done:
+            self._search(rest + b"\n\n")
         failure = self._failure
         if failure is None and not self._done:
             how = "was closed" if clean else "broke off"
@@ -167,24 +173,28 @@ class StreamScanner(ABC):
         return None
 
     def _partial(self) -> Usage | None:
-        """At least this much: a delta holds a token or more. An answer that is over has reported all there is."""
+        """About what came: a delta holds a token or more, a token some four characters.
+
+        An answer that is over has reported all there is.
+        """
         if self._finished:
             return self._usage
+        output = max(self._deltas, self._passed // CHARACTERS_PER_TOKEN)
         if self._usage is None:
-            return Usage(output_tokens=self._deltas, source=UsageSource.PARTIAL) if self._deltas else None
-        output = max(self._usage.output_tokens or 0, self._deltas)
+            return Usage(output_tokens=output, source=UsageSource.PARTIAL) if output else None
+        output = max(self._usage.output_tokens or 0, output)
         return msgspec.structs.replace(self._usage, output_tokens=output, source=UsageSource.PARTIAL)
 
     def _search(self, block: bytes) -> None:
         # `find`, because `in` first makes and drops an error when it is given bytes: it costs twice as much.
         if block.find(self.USAGE) >= 0:
             self._note_usage(block)
-        if block.find(self.END) < 0 and block.find(self.ERROR) < 0:
+        if (block.find(self.END) < 0 and block.find(self.ERROR) < 0) or self._done:
             return
         for payload in payloads(block):
             if self.END in payload and self.is_end(payload):
                 self._done = True
-                return  # whatever follows is nobody's business, as when it comes in a later piece
+                return  # an error after the end is nobody's business
             if self._failure is None and self.ERROR in payload:
                 self._failure = self.error_in(payload)
 
