@@ -154,10 +154,11 @@ def test_no_bytes_make_it_raise_and_all_chunkings_agree(reads: list[bytes]) -> N
         assert (said.verdict, said.done, said.failure) == (whole.verdict, whole.done, whole.failure)
 
 
-def test_what_follows_the_end_in_its_piece_is_ignored_as_in_a_later_one() -> None:
+@pytest.mark.parametrize("pieces", [(b"data: end\n\ndata: error\n\n",), (b"data: end\n\n", b"data: error\n\n")])
+def test_an_error_after_the_end_is_ignored(pieces: tuple[bytes, ...]) -> None:
     scanner = Words([])
     assert scanner.feed(b"data: token\n\n") is ACCEPTED
-    assert scanner.watch(b"data: end\n\ndata: error\n\n") is True
+    assert [scanner.watch(piece) for piece in pieces] == [True] * len(pieces)
     assert scanner.ending(True) == Ending(None, None)
 
 
