@@ -188,8 +188,10 @@ TARGETS = [
         "another header for the key",
         target("api_key: k\n    key_header: x-key"),
         [
-            "4: targets.a.key_header: got 'x-key'; "
-            "expected one of auto, authorization, x-api-key, api-key, x-goog-api-key"
+            (
+                "4: targets.a.key_header: got 'x-key'; expected one of auto, authorization, x-api-key, api-key, "
+                "x-goog-api-key"
+            )
         ],
     ),
     (
