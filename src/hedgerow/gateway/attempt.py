@@ -15,6 +15,7 @@ from hedgerow.wire import encoding
 from hedgerow.wire.base import Accepted, Scanner, Verdict
 from hedgerow.wire.encoding import Decoder
 from hedgerow.wire.failures import as_event_stream, as_json
+from hedgerow.wire.sse import keep, without_bom
 from hedgerow.wire.whole import is_event_stream
 
 if TYPE_CHECKING:
@@ -112,21 +113,21 @@ class Attempt:
             self.first_token_at = self.last_data_at = now
             flight.run.accepted(self.index)
             return
+        if (decoder := encoding.decoder(headers)) is not None:
+            self._decoder = decoder
+            self.headers = headers = encoding.decoded(headers)
         if 200 <= status < 300:
             self.scanner = scanner = flight.scanner(headers)
             self._feed = None if scanner.sign is None else scanner.feed
         else:
             self._error_limit = flight.later(ERROR_BODY_LIMIT, self._error_overdue)
-        if (decoder := encoding.decoder(headers)) is not None:
-            self._decoder = decoder
-            self.headers = encoding.decoded(headers)
 
     def on_data(self, data: bytes) -> None:
         """A piece before commit: it is held back."""
         if self._decoder is not None and not (data := self._decoded(data)):
             return
         self.received += len(data)
-        self.held.append(data)
+        keep(self.held, data)
         if self.received > self._held_limit:
             self._give_up(f"more than {self._held_limit} bytes came before a first token")
         elif (feed := self._feed) is not None and (verdict := feed(data)) is not None:
@@ -178,7 +179,7 @@ class Attempt:
         if self.held:
             body = b"".join(self.held)
             self.held = []
-            write(body)
+            write(without_bom(body) if is_event_stream(body) else body)
             self._tail = body[-_TAIL:]
         self._watch = scanner.watch
         forward = self._pass_on if scanner.sign is None else self._forward
