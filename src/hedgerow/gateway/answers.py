@@ -62,23 +62,32 @@ def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer
     )
     if used_up:
         own += b"x-should-retry: false\r\n"
-    # A redirect is no answer: it would lead clients, with their keys, past us.
-    if failure.body is not None and failure.status is not None and not 300 <= failure.status < 400:
-        if _is_page(failure.body):
-            return Answer(failure.status, _JSON + own, _own_body(flight, attempt, failure, failure.status))
-        headers = failure.headers
-        if headers is None:
-            headers = attempt.headers if failure.kind is FailureClass.EMPTY else JSON
+    if failure.status is not None and (told := _told(flight, attempt, failure)) is not None:
+        headers, body = told
         if used_up:
             headers = [field for field in headers if field[0] != b"x-should-retry"]
-        body = failure.body
-        if flight.question.collects and is_event_stream(body):
-            headers, body = as_json(headers), flight.protocol.as_document(body)
         return Answer(failure.status, to_client(headers) + own, body)
     if failure.retry_after is not None:
         own += b"retry-after: %d\r\n" % ceil(failure.retry_after)
     status = client_status(failure)
     return Answer(status, _JSON + own, _own_body(flight, attempt, failure, status))
+
+
+def _told(flight: Flight, attempt: Attempt, failure: Failure) -> tuple[Headers, bytes] | None:
+    """The upstream's own header fields and body, where the client can do something with them."""
+    body = failure.body
+    # A redirect is no answer: it would lead clients, with their keys, past us.
+    if body is None or 300 <= (failure.status or 0) < 400 or _is_page(body):
+        return None
+    headers = failure.headers
+    if headers is None:
+        headers = attempt.headers if failure.kind is FailureClass.EMPTY else JSON
+    if flight.question.collects and is_event_stream(body):
+        try:
+            return as_json(headers), flight.protocol.as_document(body)
+        except ValueError:  # a stream of nothing may amount to nothing
+            return None
+    return headers, body
 
 
 def _is_page(body: bytes) -> bool:

@@ -9,6 +9,7 @@ from hedgerow.events import Failure, FailureClass
 from hedgerow.gateway import answers
 from hedgerow.gateway.headers import declared_length, to_client
 from hedgerow.wire.failures import as_json
+from hedgerow.wire.sse import keep
 from hedgerow.wire.usage_filter import UsageFilter
 
 if TYPE_CHECKING:
@@ -20,17 +21,21 @@ if TYPE_CHECKING:
 class Forwarding:
     """Hands the winner's bytes on as they come. With `filtered`, without the usage that the client did not ask for."""
 
-    __slots__ = ("_exchange", "_filter", "write")
+    __slots__ = ("_exchange", "_filter")
 
     def __init__(self, flight: Flight, exchange: Exchange, winner: Attempt, *, filtered: bool) -> None:
         self._exchange = exchange
         self._filter = UsageFilter() if filtered else None
-        self.write: Callable[[bytes], None] = self._write if filtered else exchange.write
         fields = to_client(winner.headers) + answers.marks(flight, winner)
         if flight.protocol.accepts_head:
             exchange.start(winner.status or 200, declared_length(winner.headers), fields)
         else:
             exchange.start(200, (), fields + answers.unbuffered(winner.headers))
+
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Takes the winner's pieces."""
+        return self._exchange.write if self._filter is None else self._write
 
     def end(self, flight: Flight, winner: Attempt) -> Failure | None:
         """The stream is whole."""
@@ -72,7 +77,7 @@ class Collecting:
         """Keep a piece."""
         self._left -= len(data)
         if self._left >= 0:
-            self._pieces.append(data)
+            keep(self._pieces, data)
         else:
             self._pieces.clear()
             self._overflow(Failure(FailureClass.PROTOCOL, "the answer is longer than limits.answer_bytes"))

@@ -216,13 +216,13 @@ class Flight:
 
     def on_disconnect(self) -> None:
         self._gone = True
-        winner = self._winner
+        winner, usage = self._winner, None
         if winner is None:
             self.run.client_gone()
         elif winner.call is not None and not winner.ended:
             winner.call.cancel()
-            self._speak(winner, Outcome.CLIENT_GONE, None)
-        self._finish(Outcome.CLIENT_GONE, None)
+            usage = self._speak(winner, Outcome.CLIENT_GONE, None)
+        self._finish(Outcome.CLIENT_GONE, None, usage)
 
     def on_pause(self) -> None:
         if self._winner is not None and self._winner.call is not None:
@@ -250,10 +250,13 @@ class Flight:
         status = delivery.break_off(self, winner, failure)
         # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
         log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
-        self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
+        usage = self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
         self._finish(Outcome.FAILED_AFTER_COMMIT, status, usage)
 
-    def _speak(self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None) -> None:
+    def _speak(
+        self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None
+    ) -> Usage | None:
+        """Tell of an attempt that ended and did not win; returns its usage, where anybody wants to hear of it."""
         attempt.end()
         if failure is not None and outcome is Outcome.FAILED:
             why = failure.kind, failure.message
@@ -262,6 +265,7 @@ class Flight:
             if usage is None:
                 usage = attempt.usage()
             self.route.hedger.emit(records.ended(self, attempt, outcome, failure, usage))
+        return usage
 
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
         self.run.finished()
@@ -269,6 +273,7 @@ class Flight:
         launched = len(self.attempts)
         self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
+        self._delivery = None
         self._gateway.flights.discard(self)
         if self._gateway.debug:
             took = self.time() - self.started_at

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 class Question:
     """`facts` are what the client asked for, `asked` what the targets are: maybe a stream in place of a document."""
 
-    __slots__ = ("_route", "asked", "collects", "facts", "protocol", "refusal")
+    __slots__ = ("_route", "_written", "asked", "collects", "facts", "protocol", "refusal")
 
     def __init__(self, protocol: Protocol, facts: Facts, route: Route, *, opted_out: bool) -> None:
         self.protocol = protocol
         self._route = route
+        self._written = False
+        """The exchange holds the body as every target of the route gets it."""
         reading = route.reading
         self.facts = self.asked = facts
         self.refusal: Refusal | None = None
@@ -48,11 +50,12 @@ class Question:
         body = exchange.body
         protocol, facts = self.protocol, self.facts
         # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
-        if not (protocol.hedgeable or facts.model == self._route.name):
+        if self._written or not (protocol.hedgeable or facts.model == self._route.name):
             return body
         body = protocol.rewrite(body, facts, target.model, usage=self.adds_usage(target), stream=self.collects)
         if self._route.alike:
             exchange.body = body  # nobody needs the original: keep one of the two
+            self._written = True
         return body
 
     def adds_usage(self, target: Target) -> bool:
