@@ -99,17 +99,22 @@ def speaks_gemini(target: bytes, headers: Headers) -> bool:
 def key_in_query(target: bytes, incoming: Incoming) -> tuple[bytes, Incoming]:
     """`target` without a `key=` in its query, which becomes the client's credential: Google's APIs take it there."""
     path, _, query = target.partition(b"?")
-    kept = [part for part in query.split(b"&") if not part.startswith(b"key=")]
-    key = next((unquote_to_bytes(part[4:]) for part in query.split(b"&") if part.startswith(b"key=")), b"")
-    if not key or not _KEY.fullmatch(key):
-        return target, incoming
-    target = b"?".join((path, b"&".join(kept))) if kept else path
-    if incoming.authorization is not None:
+    kept: list[bytes] = []
+    key = b""
+    for part in query.split(b"&"):
+        name, _, value = part.partition(b"=")
+        if unquote_to_bytes(name) in _KEY_NAMES:
+            key = key or unquote_to_bytes(value).strip()
+        else:
+            kept.append(part)
+    target = b"?".join((path, b"&".join(kept))) if any(kept) else path
+    if incoming.authorization is not None or not _KEY.fullmatch(key):
         return target, incoming
     line = b"x-goog-api-key: %b\r\n" % key
     return target, msgspec.structs.replace(incoming, authorization=b"Bearer " + key, credential=line)
 
 
+_KEY_NAMES = (b"key", b"$key")
 _KEY = re.compile(rb"[\x21-\x7e]+")
 
 

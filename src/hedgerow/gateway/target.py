@@ -13,7 +13,7 @@ from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
 from hedgerow.wire.base import Family
 
-_VERSION = re.compile(rb"/v1(?:alpha|beta)?(?=/)")
+_VERSION = re.compile(rb"/v1(?:alpha|beta)?\d*(?=/)")
 """What the path of a base URL stands for."""
 _SAFE = (b"GET", b"HEAD", b"OPTIONS")
 

@@ -48,15 +48,22 @@ def lookup(method: bytes, target: bytes, *, anthropic: bool = False) -> Protocol
 
     `anthropic`: the client says that it uses Anthropic's API, which has some paths in common with OpenAI's.
     """
+    path = target.partition(b"?")[0]
+    gemini = path.startswith(_GEMINIS)
     if method == b"POST":
-        path = target.partition(b"?")[0]
         if (known := _POSTED.get(path)) is not None:
             return known
-        if path.endswith(_GENERATE):
+        if path.endswith(_GENERATE) and path.startswith(b"/"):
             return _GEMINI
-    if anthropic or target.startswith((b"/v1/messages", b"/v1/complete")):
+        gemini = gemini or path.startswith(_ACTING)
+    if gemini:
+        return _PASSTHROUGH_GEMINI
+    if anthropic or path.startswith(b"/v1/messages") or path == b"/v1/complete":
         return _PASSTHROUGH_ANTHROPIC
-    return _PASSTHROUGH_GEMINI if target.startswith((b"/v1beta/", b"/v1alpha/")) else _PASSTHROUGH
+    return _PASSTHROUGH
 
 
 _GENERATE = (b":generateContent", b":streamGenerateContent")
+_GEMINIS = (b"/v1beta/", b"/v1alpha/")
+_ACTING = (b"/v1/models/", b"/v1/tunedModels/")
+"""What is posted there, such as `:embedContent`, is Gemini's; to read and to delete there is OpenAI's too."""

@@ -18,7 +18,7 @@ from hedgerow.wire.request import Reader, Routed
 from hedgerow.wire.skipped import Skipped
 
 _TARGET = re.compile(
-    rb"(?P<before>/v1(?:alpha|beta)?\d*/(?:[^?#:]*?/)??)(?P<kind>models|tunedModels)/(?P<name>[^?#]+)"
+    rb"(?P<path>(?P<before>/v1(?:alpha|beta)?\d*/(?:[^?#:]*?/)??)(?P<kind>models|tunedModels)/(?P<name>[^?#]+))"
     rb":(?P<method>generateContent|streamGenerateContent)(?:\?(?P<query>[^#]*))?"
 )
 _ALT = re.compile(rb"(?:\A|(?<=&))(?:\$|%24)?alt=([^&]*)(?:&|\Z)")
@@ -152,7 +152,8 @@ def _path(target: bytes) -> _Path:
         model = unquote_to_bytes(match["name"]).decode()
     except UnicodeDecodeError:
         raise RequestError(400, "The model in the path is not UTF-8.", param="model") from None
-    if any(segment in ("", ".", "..") for segment in model.split("/")):
+    # Two dots, however they are spelled, could lead out of the target's base URL.
+    if any(segment in ("", ".") for segment in model.split("/")) or b".." in unquote_to_bytes(match["path"]):
         raise RequestError(400, "The model in the path is none: it has an empty segment or dots.", param="model")
     query = match["query"] or b""
     alt = _ALT.search(query)

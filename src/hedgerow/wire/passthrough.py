@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers
-from hedgerow.wire import errors
+from hedgerow.wire import errors, gemini_errors
 from hedgerow.wire.base import ACCEPTED, Ending, Facts, Family, Protocol, Scanner, Verdict
 from hedgerow.wire.body import replace_model
 
@@ -56,9 +56,11 @@ class Passthrough(Protocol):
     def error_body(
         self, status: int, message: str, *, kind: str, code: str | None = None, param: str | None = None
     ) -> bytes:
-        """OpenAI's error JSON, or Anthropic's."""
+        """An error in JSON as the family's SDKs read it."""
         if self.family is Family.ANTHROPIC:
             return errors.anthropic_body(status, message)
+        if self.family is Family.GEMINI:
+            return gemini_errors.error_body(status, message, code=code)
         return errors.openai_body(message, kind=kind, code=code, param=param)
 
     def error_frame(self, failure: Failure) -> bytes:
