@@ -28,6 +28,7 @@ from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.gateway.build import build
 from hedgerow.gateway.core import Gateway, refuse
 from hedgerow.gateway.drafting import blueprint_of
+from hedgerow.gateway.listening import listeners_of
 from hedgerow.http.client import Pool
 from hedgerow.http.exchange import Handler, Listener
 from hedgerow.http.head import fields_in
@@ -130,6 +131,7 @@ class Application:
         self._blueprint = blueprint
         self._gateway: Gateway | None = None
         self._pools: Sequence[Pool] = ()
+        self._no_more_events: Callable[[], None] = lambda: None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -146,6 +148,7 @@ class Application:
                     await send({"type": "lifespan.startup.complete"})
                 case "lifespan.shutdown":
                     await asyncio.gather(*(pool.close() for pool in self._pools))
+                    self._no_more_events()
                     await send({"type": "lifespan.shutdown.complete"})
                     return
                 case _:
@@ -153,7 +156,9 @@ class Application:
 
     def _handler(self) -> Handler:
         if self._gateway is None:
-            self._gateway, self._pools = build(self._blueprint, loop=asyncio.get_running_loop())
+            loop = asyncio.get_running_loop()
+            listeners, self._no_more_events = listeners_of(self._blueprint.server, loop)
+            self._gateway, self._pools = build(self._blueprint, loop=loop, listeners=listeners)
         return self._gateway
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:

@@ -267,8 +267,8 @@ may ask."""
     reuse_port: Annotated[bool, FLAG] = False
     """Listen with `SO_REUSEPORT`, so that several gateway processes can share the port."""
     default_route: Annotated[str | None, text()] = None
-    """The route of requests that name no model or, outside chat completions, one that is no route. Left out: the \
-first one."""
+    """The route of requests that name no model or, on paths that are only handed through, one that is no route. \
+Left out: the first one."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], one_of("debug", "info", "warning", "error")] = (
         "info"
     )

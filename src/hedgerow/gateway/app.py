@@ -8,11 +8,10 @@ import logging
 import signal
 from collections.abc import Callable
 
-from hedgerow.events import Event, FailureClass, Listener, TargetTakenOut
 from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint
 from hedgerow.gateway.build import build
+from hedgerow.gateway.listening import listeners_of
 from hedgerow.http.server import Server, server_ssl_context
-from hedgerow.telemetry.event_log import EventLog
 from hedgerow.wire import lookup
 
 log = logging.getLogger("hedgerow.gateway")
@@ -22,7 +21,7 @@ def run(blueprint: Blueprint, *, on_ready: Callable[[str], None]) -> int:
     """Serve until SIGTERM or SIGINT; `on_ready` is told the URL. Returns the process's exit code.
 
     0: everything under way was finished; 1: the drain timeout cut something off.
-    Raises `OSError` when the address cannot be listened on.
+    Raises `OSError` when the address cannot be listened on or the event log cannot be opened.
     """
     level = blueprint.server.log_level.upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -41,11 +40,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
     loop = asyncio.get_running_loop()
     settings = blueprint.server
-    listeners: list[Listener] = [_Loudly()]
-    event_log = None
-    if settings.event_log is not None:
-        event_log = EventLog(settings.event_log, later=loop.call_later)
-        listeners.append(event_log)
+    listeners, no_more_events = listeners_of(settings, loop)
     gateway, pools = build(blueprint, loop=loop, listeners=listeners)
     server = Server(
         gateway.__call__,  # as a method: CPython is slower to call an object
@@ -65,8 +60,7 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
     log.info("draining: %s under way, for %g s at most; signal again to stop at once", what, settings.drain)
     whole = await _drain(server, settings.drain, at_once)
     await asyncio.gather(*(pool.close() for pool in pools))
-    if event_log is not None:
-        event_log.close()
+    no_more_events()
     return 0 if whole else 1
 
 
@@ -106,15 +100,3 @@ def _url(server: ServerBlueprint, port: int) -> str:
 def _error_body(status: int, message: str) -> tuple[bytes, bytes]:
     protocol = lookup(b"POST", b"/v1/chat/completions")
     return b"application/json", protocol.error_body(status, message, kind="invalid_request_error")
-
-
-class _Loudly:
-    """Logs what an operator must hear of."""
-
-    kinds = (TargetTakenOut,)
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, TargetTakenOut):
-            level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
-            out = event.until - event.at
-            log.log(level, "target %s is out for %.0f s: %s (%s)", event.target, out, event.kind, event.message)

@@ -1,0 +1,38 @@
+"""Who hears what happens in a serving gateway: the log, and the event log where one is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from hedgerow.events import Event, FailureClass, Listener, TargetTakenOut
+from hedgerow.gateway.blueprint import ServerBlueprint
+from hedgerow.telemetry.event_log import EventLog
+
+log = logging.getLogger("hedgerow.gateway")
+
+
+def listeners_of(
+    settings: ServerBlueprint, loop: asyncio.AbstractEventLoop
+) -> tuple[Sequence[Listener], Callable[[], None]]:
+    """The listeners, and what to call when no more events will come.
+
+    Raises `OSError` when the event log cannot be opened.
+    """
+    if settings.event_log is None:
+        return (_Loudly(),), lambda: None
+    event_log = EventLog(settings.event_log, later=loop.call_later)
+    return (_Loudly(), event_log), event_log.close
+
+
+class _Loudly:
+    """Logs what an operator must hear of."""
+
+    kinds = (TargetTakenOut,)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TargetTakenOut):
+            level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
+            out = event.until - event.at
+            log.log(level, "target %s is out for %.0f s: %s (%s)", event.target, out, event.kind, event.message)
