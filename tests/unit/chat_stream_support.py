@@ -76,7 +76,7 @@ NO_TOKENS = [
     chunk({"tool_calls": []}),
     chunk({"tool_calls": [{"index": 0, "id": "c", "type": "function"}]}),
     chunk(call(name="", arguments="")),
-    chunk({"function_call": None, "audio": {"id": "a"}}),
+    chunk({"function_call": None, "audio": {"id": "a"}, "images": []}),
     frame(id="", object="", created=0, model="", choices=[], prompt_filter_results=[{"prompt_index": 0}]),
     frame(choices=None),
     frame(choices=[], error=None),

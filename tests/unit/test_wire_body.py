@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -175,6 +176,16 @@ def test_a_member_near_the_end_is_found(tail: bytes, nested: bytes) -> None:
 )
 def test_what_looks_like_the_member_stays(body: bytes) -> None:
     assert edit(body, {"stream": b"true"}, unique=True) == b'{"stream":true,' + body[1:]
+
+
+def test_umlauts_that_are_escaped_do_not_make_a_long_body_be_walked_through() -> None:
+    message = b'{"role":"user","content":"Gr\\u00fc\\u00dfe"}'
+    body = b'{"model":"m","messages":[' + b",".join([message] * 200_000) + b"]}"
+    started = time.process_time()
+    assert edit(body, {"stream": b"true", "stream_options": b"{}"}, unique=True) == (
+        b'{"stream":true,"stream_options":{},' + body[1:]
+    )
+    assert time.process_time() - started < 0.5, "a tenth of that; several times as much if each string is looked at"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def completion(message: dict[str, Any], finish: str | None = "stop") -> bytes:
         completion({"content": None, "tool_calls": [{"function": {"name": "f", "arguments": ""}}]}, "tool_calls"),
         completion({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call"),
         completion({"content": None, "audio": {"id": "a", "data": "AAAA"}}),
+        completion({"content": "", "images": [{"type": "image_url", "image_url": {"url": "data:"}}]}),
         completion({"content": "", "reasoning_content": "hm"}, "length"),
         completion({"content": ""}, "content_filter"),
         b"\n " + completion({"content": "x"}),

@@ -191,6 +191,13 @@ def test_random_bytes_are_refused_and_never_raise_otherwise(raw: bytes) -> None:
             CHAT.facts(b"/v1/chat/completions", attempt)
 
 
+@pytest.mark.parametrize("raw", [b'"\\ud800"', b'{"model":"x","tools":"\\ud800"}', b'{"model":"x","n":"\\ud800"}'])
+def test_a_lone_surrogate_where_no_text_belongs_is_refused(raw: bytes) -> None:
+    with pytest.raises(RequestError, match="lone surrogate") as caught:
+        CHAT.facts(b"/v1/chat/completions", raw)
+    assert caught.value.status == 400
+
+
 def test_what_can_be_done_with_a_chat_is_said() -> None:
     assert CHAT.asks_for_usage
     assert CHAT.converts

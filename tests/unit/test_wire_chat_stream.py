@@ -42,6 +42,7 @@ from tests.unit.chat_stream_support import (
         chunk({"content": [{"type": "text", "text": "Red"}]}),
         chunk({"audio": {"id": "a", "data": "AAAA"}}),
         chunk({"audio": {"id": "a", "transcript": "Red"}}),
+        chunk({"content": "", "images": [{"type": "image_url", "image_url": {"url": "data:"}}]}),
         chunk({"content": ""}, "content_filter"),
         chunk({"content": "all of it"}, "stop"),
         frame(choices=[{"index": 0, "delta": {}}, {"index": 1, "delta": {"content": "b1"}}]),

@@ -225,7 +225,7 @@ def test_what_is_no_stream_is_a_broken_one(body: bytes, why: str) -> None:
         ([usage(9, 2, thoughtsTokenCount=30, cachedContentTokenCount=5)], Usage(9, 32, 5, 30)),
         ([usage(9, 2, toolUsePromptTokenCount=100)], Usage(109, 2)),
         ([{"promptTokenCount": 9, "totalTokenCount": 9}], Usage(9, 0)),
-        ([usage(9, 2), {"trafficType": "ON_DEMAND"}], None),
+        ([usage(9, 2), {"trafficType": "ON_DEMAND"}], Usage(9, 2)),
     ],
 )
 def test_usage_is_the_last_report_never_the_sum(reports: list[dict[str, int]], total: Usage | None) -> None:
@@ -242,6 +242,10 @@ def test_the_usage_of_a_loser_is_at_least_what_came() -> None:
     reading.watch(chunk("and") + chunk("blue"))
     reading.watch(chunk("and")[:-1])
     assert reading.ending(False).usage == Usage(output_tokens=4, source=UsageSource.PARTIAL)
+    reading = GEMINI.scanner(EVENTS, SSE)
+    assert reading.feed(chunk("Red", usageMetadata=usage(9, 5))) is ACCEPTED
+    reading.watch(chunk("and", usageMetadata=usage(9, 6))[:-9])
+    assert reading.ending(False).usage == Usage(9, 5, source=UsageSource.PARTIAL), "a report that broke off is none"
 
 
 PIECES = st.sampled_from(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -192,6 +193,24 @@ def test_the_first_byte_of_a_stream_decides() -> None:
     assert scanner.watch(b"") is False
     assert scanner.ending(True) == Ending(None, None)
     assert scanner.ending(False) == Ending(Failure(FailureClass.PROTOCOL, "the answer broke off"), None)
+
+
+def test_the_reads_do_not_tell_whether_a_stream_is_a_page() -> None:
+    page = b"\xef\xbb\xbf\r\n<!DOCTYPE html><html>"
+    scanner = HTTP.scanner(STREAM, [])
+    told = [scanner.feed(page[at : at + 1]) for at in range(19)]
+    assert told == [None] * 18 + [Failure(FailureClass.PROTOCOL, "an HTML page")]
+    scanner = HTTP.scanner(STREAM, [])
+    assert [scanner.feed(b"<h"), scanner.feed(b"1>")] == [None, ACCEPTED]
+    scanner = HTTP.scanner(STREAM, [])
+    assert (scanner.feed(b"<"), scanner.eof(b"<")) == (None, ACCEPTED)
+
+
+def test_a_form_that_starts_one_part_over_and_over_is_read_in_no_time() -> None:
+    started = time.process_time()
+    for line in (b"name=stream\r\n", b"name=stream\r\n\r\n", b"name=stream\n" + b"a" * 256 + b"\n"):
+        assert HTTP.facts(TARGET, b"--b\r\n" + line * 20_000) == Facts(None, False)
+    assert time.process_time() - started < 2, "a tenth of a second; a minute and more if each start reads on to the end"
 
 
 def test_a_stream_that_is_none() -> None:

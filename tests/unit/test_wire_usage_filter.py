@@ -116,6 +116,12 @@ def test_all_chunkings_agree_with_any_mix_of_line_ends(parts: list[bytes], cuts:
     assert filtered(stream) == filtered(*cut(stream, cuts))
 
 
+def test_a_line_feed_long_after_the_carriage_return_of_a_report_stays() -> None:
+    report = REPORTS[0].replace(b"\n", b"\r")
+    assert filtered(report + b"data: [DONE]\n", b"\n") == b"data: [DONE]\n\n"
+    assert filtered(report, b"\ndata: [DONE]\n", b"\n") == b"data: [DONE]\n\n"
+
+
 def test_what_is_whole_goes_out_at_once_and_as_it_is() -> None:
     reading = UsageFilter()
     whole = chunk("Red")

@@ -44,7 +44,9 @@ _TOKEN = re.compile(rb"(%(string)s)(%(colon)s)?|[{}\[\]]" % _PARTS, re.DOTALL)
 _VALUE = re.compile(rb"%(string)s|%(scalar)s" % _PARTS, re.DOTALL)
 
 _ESCAPE = b"\\u00"
-"""How each letter and the underscore starts when it is escaped: without it, a key is spelled out."""
+_ESCAPED = re.compile(rb"\\u00[567]")
+"""How each letter and the underscore starts when it is escaped: without it, a key is spelled out. Other escapes are
+common, those of umlauts too, and to walk through all of a long body takes long."""
 quoted = lru_cache(maxsize=64)(msgspec.json.encode)
 """A model's name in JSON; those that targets want are few."""
 
@@ -118,7 +120,7 @@ def _spans(body: bytes, name: str, *, unique: bool = False) -> list[tuple[int, i
     if unique and (near := _near(body, name)) is not None:
         return [near]
     key = b'"%b"' % name.encode()
-    if body.find(key) < 0 and body.find(_ESCAPE) < 0:
+    if body.find(key) < 0 and (body.find(_ESCAPE) < 0 or _ESCAPED.search(body) is None):
         return []
     return [(start, end) for found, start, end in _members(body) if found == key or _is(found, name)]
 

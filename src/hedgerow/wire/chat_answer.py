@@ -21,6 +21,8 @@ class Output(msgspec.Struct, gc=False):
     tool_calls: Any = None
     function_call: Any = None
     audio: Any = None
+    images: Any = None
+    """OpenRouter's and LiteLLM's, of models that draw."""
 
     def present(self, reasoning_counts: bool = True) -> bool:
         """Whether the model has said anything in it: text, refusal, a call's name or arguments, audio, reasoning."""
@@ -30,7 +32,9 @@ class Output(msgspec.Struct, gc=False):
             return True
         if self.tool_calls and isinstance(self.tool_calls, list) and any(map(_called, self.tool_calls)):
             return True
-        return _any_of(self.function_call, "name", "arguments") or _any_of(self.audio, "data", "transcript")
+        if _any_of(self.function_call, "name", "arguments") or _any_of(self.audio, "data", "transcript"):
+            return True
+        return bool(self.images)
 
     def thought(self) -> int:
         """How much reasoning it holds, in characters; at least 1 where it holds any."""

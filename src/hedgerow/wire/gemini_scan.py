@@ -29,7 +29,7 @@ class GeminiStream(StreamScanner):
     END = b'"finishReason"'  # what makes the end of the body the end of the answer
     sign = 0  # no byte of JSON: nothing is to be looked for before the body ends
     ERROR = ERROR
-    USAGE = b'"usageMetadata"'
+    USAGE = b'TokenCount"'  # not just `usageMetadata`: on Vertex that may hold no count
     DELTA = b'"parts"'
 
     def __init__(self, headers: Headers, *, reasoning_counts: bool = True, alone: bool = True) -> None:
@@ -101,12 +101,13 @@ class GeminiStream(StreamScanner):
         """The body ended or broke off: whole is what was closed cleanly after a finish reason."""
         rest = self._blocks.rest()
         self._deltas += rest.count(self.DELTA)
+        reports, self._reports = self._reports, b""
         self._search(rest + b"\n\n")
         failure = self._failure
         if failure is None and not (clean and self._whole()):
             how = "was closed before a finish reason" if clean else "broke off"
             failure = self.broken(f"the stream {how}")
-        for payload in reversed(payloads(self._reports)):
+        for payload in reversed(payloads(reports + self._reports)):  # what broke off may not be readable
             if (usage := self.usage_in(payload)) is not None:
                 self._usage = usage
                 break

@@ -19,7 +19,12 @@ from hedgerow.wire.whole import WholeBody, not_json
 
 _BINARY = ("audio/", "image/", "video/", "application/octet-stream")
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
-_PART_STREAM = re.compile(rb'name="?stream"?\r?\n(?:[^\r\n]+\r?\n)*\r?\n\s*true\s*\r?\n', re.IGNORECASE)
+_LONGEST = max(map(len, _HTML))
+_BLANK = b" \t\r\n" + BOM
+_PART_STREAM = re.compile(
+    rb'name="?stream"?\r?\n(?:[^\r\n]{1,256}+\r?\n){0,4}+\r?\n[ \t]*+true[ \t]*+\r?\n', re.IGNORECASE
+)
+"""A part of a form. Bounded, and never tried twice: a body may repeat its start a million times."""
 _UNKNOWN = Facts(None, False)
 _STREAM = "a stream of unknown form"
 
@@ -77,23 +82,27 @@ class JsonEndpoint(OpenAIProtocol):
 
 
 class OpaqueStream:
-    """A stream that is not understood: its first byte decides."""
+    """A stream that is not understood: its first byte decides, or the first few if they may start an HTML page."""
 
-    __slots__ = ("_headers",)
+    __slots__ = ("_headers", "_start")
     sign: ClassVar[int | None] = 0  # any: nothing is looked for, but there is a first byte to wait for
 
     def __init__(self, headers: Headers) -> None:
         self._headers = headers
+        self._start = b""
 
     def feed(self, data: bytes) -> Verdict | None:
         """Any byte that is not blank will do, but those of an HTML page."""
-        if not data.strip():
+        start = self._start = (self._start + data).lstrip(_BLANK)[:_LONGEST]
+        if not start:
             return None
-        return Failure(FailureClass.PROTOCOL, "an HTML page") if _is_html(self._headers, data) else ACCEPTED
+        if _is_html(self._headers, start):
+            return Failure(FailureClass.PROTOCOL, "an HTML page")
+        return None if any(page.startswith(start.lower()) for page in _HTML) else ACCEPTED
 
     def eof(self, held: bytes) -> Verdict:
-        """Nothing came."""
-        return Failure(FailureClass.PROTOCOL, "the answer has no body")
+        """Nothing came, or no more than may start a page."""
+        return ACCEPTED if self._start else Failure(FailureClass.PROTOCOL, "the answer has no body")
 
     def watch(self, data: bytes) -> bool:
         """Nothing is known of its end."""

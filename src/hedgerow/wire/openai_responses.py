@@ -27,11 +27,13 @@ class _Tool(msgspec.Struct, gc=False):
 
 class _Item(msgspec.Struct, gc=False):
     type: Any = None
+    role: Any = None
+    id: Any = None
     tools: Any = None
 
 
 class _Request(Routed):
-    # Of the input only its objects' types and tools are decoded; whatever else it is passes.
+    # Of the input only what tells its objects apart and their tools are decoded; whatever else it is passes.
     input: list[_Item | list[Any] | str | float | bool | None] | dict[str, Any] | str | float | bool | None = None
     store: bool | None = None
     background: bool | None = None
@@ -118,7 +120,8 @@ def _side_effects_of_input(items: list[Any]) -> str | None:
     for item in items:
         if not isinstance(item, _Item):
             continue
-        if item.type == "item_reference":
+        # A reference need not say that it is one; nor need a message, but that has a role.
+        if item.type == "item_reference" or (item.type is None and item.role is None and item.id is not None):
             return "item_reference"
         # What an MCP server once listed is a record; it is asked again only where `tools` names it.
         if item.tools is not None and item.type != "mcp_list_tools":
@@ -145,5 +148,5 @@ def _hosted(tools: list[_Tool] | None) -> str | None:
 def _tools(given: Any) -> list[_Tool]:
     try:
         return msgspec.convert(given, list[_Tool])
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         return [_Tool()]

@@ -108,6 +108,8 @@ def _read_leniently(body: bytes, shape: type[R]) -> R:
         request = msgspec.convert(parsed, type=shape, dec_hook=lambda _, value: Once(value))
     except msgspec.ValidationError as error:
         _refuse(str(error))
+    except UnicodeEncodeError:
+        raise RequestError(400, "Invalid JSON body: a lone surrogate where no text belongs.") from None
     if any(sum(key == name for key, _ in members) > 1 for name in ("model", "stream")):
         raise RequestError(400, "Duplicate keys in the JSON body: 'model' and 'stream' may occur once only.")
     return request

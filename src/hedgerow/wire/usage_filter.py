@@ -70,6 +70,7 @@ class UsageFilter:
             rest = data[head:]
             self._open.clear()
             self._size = 0
+            self._halved = self._halved and not rest
             out += self._hold(rest, rest)
         self._calm = not self._open and not self._halved and not self._too_long
         return out
