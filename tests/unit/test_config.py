@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from hedgerow.config import (
     Address,
+    Hedge,
     Route,
     ServerSettings,
     Settings,
@@ -281,6 +282,40 @@ def test_a_base_url_without_a_path_is_warned_about_unless_the_host_needs_none() 
         made = Settings(targets={"a": Target(base_url=url)}, routes={"r": Route(targets=("a",))})
         warned = f"targets.a.base_url: has no path: most providers need one; did you mean {likely}?"
         assert made.warnings == ([] if likely is None else [warned])
+
+
+def test_the_path_that_a_base_url_lacks_depends_on_the_api() -> None:
+    google, other = "https://generativelanguage.googleapis.com", "https://a.example"
+    urls = {
+        (google, "gemini"): "/v1beta",
+        (google, "openai"): "/v1beta/openai",
+        (other, "gemini"): "/v1beta",
+        (other, "anthropic"): "/v1",
+    }
+    for (url, protocol), path in urls.items():
+        made = Settings(targets={"a": Target(base_url=url, protocol=(protocol,))}, routes={"r": Route(targets=("a",))})
+        assert made.warnings[0].endswith(f"did you mean {url}{path}?")
+    made = Settings(targets={"a": Target(base_url=other, protocol=("http",))}, routes={"r": ROUTED})
+    assert made.warnings == []
+
+
+ROUTED = Route(targets=("a",), endpoints=("/v2/translate",))
+
+
+def test_targets_that_no_request_can_go_to_or_that_share_no_api_are_warned_about() -> None:
+    url = "https://a.example/v1"
+    targets = {"a": Target(base_url=url), "c": Target(base_url=url, protocol=("anthropic",))}
+    made = Settings(targets=targets, routes={"r": Route(targets=("a", "c"), hedge=Hedge(delay=1.0))})
+    assert made.warnings == ["routes.r.hedge: has no effect: no two of the route's targets speak the same API"]
+    for unsaid in (Route(targets=("a", "c")), Route(targets=("a", "c", "c"), hedge=Hedge(delay=1.0))):
+        assert Settings(targets=targets, routes={"r": unsaid}).warnings == []
+    targets = {"a": Target(base_url=url), "h": Target(base_url=url, protocol=("http",))}
+    made = Settings(targets=targets, routes={"r": Route(targets=("a", "h"))})
+    assert made.warnings == [
+        "routes.r.targets: h speaks only http and the route lists no endpoints: never asked",
+    ]
+    listed = Route(targets=("a", "h"), endpoints=("/v2/translate",), hedge=Hedge(delay=1.0))
+    assert Settings(targets=targets, routes={"r": listed}).warnings == []
 
 
 @pytest.mark.parametrize(("delay", "warned"), [("300", True), ("100", True), ("99", False), ("300s", False)])

@@ -180,6 +180,11 @@ TARGETS = [
         ["3: targets.a.protocol: got 'anthropc'; expected some of openai, anthropic, gemini, http"],
     ),
     (
+        "another protocol among others",
+        target("protocol: [openai, anthropc]"),
+        ["3: targets.a.protocol[1]: got 'anthropc'; expected one of openai, anthropic, gemini, http"],
+    ),
+    (
         "no protocol at all",
         target("protocol: []"),
         ["3: targets.a.protocol: needs at least one of openai, anthropic, gemini, http"],

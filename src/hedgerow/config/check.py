@@ -162,7 +162,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += _unsafe_target(name, target)
         found += _bare_host(name, target)
     for name, route in settings.routes.items():
-        found += _idle_hedge(name, route)
+        found += _idle_hedge(name, route, settings.targets)
         found += _unreachable_targets(name, route, settings.targets)
         found += _shared_client_key(name, route, settings.targets)
     server = settings.server
@@ -197,12 +197,15 @@ def _bare_host(name: str, target: Target) -> Iterator[Problem]:
     parts = urlsplit(target.base_url)
     if parts.path or parts.hostname in _NO_PATH or target.protocol == ("http",):
         return
-    known = [each.base_url for each in PROVIDERS if urlsplit(each.base_url).netloc == parts.netloc]
-    likely = known[0] if known else f"{target.base_url}/v1"
+    version = "v1beta" if target.protocol == ("gemini",) else "v1"
+    likely = f"{target.base_url}/{version}"
+    for each in PROVIDERS:
+        if urlsplit(each.base_url).netloc == parts.netloc and not set(each.protocol).isdisjoint(target.protocol):
+            likely = each.base_url
     yield Problem(("targets", name, "base_url"), f"has no path: most providers need one; did you mean {likely}?")
 
 
-def _idle_hedge(name: str, route: Route) -> Iterator[Problem]:
+def _idle_hedge(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
     here = ("routes", name)
     if route.hedge_delay == 0:
         budget = route.hedge.budget
@@ -216,6 +219,8 @@ def _idle_hedge(name: str, route: Route) -> Iterator[Problem]:
             (*here, "hedge"),
             f"has no effect: the route lists one target; [{only}, {only}] hedges to the same provider",
         )
+    elif not _share_an_api(route, targets):
+        yield Problem((*here, "hedge"), "has no effect: no two of the route's targets speak the same API")
     elif route.attempts == 1:
         yield Problem((*here, "hedge"), f"has no effect while {show_path((*here, 'max_attempts'))} is 1")
     elif route.hedge.max_hedges >= route.attempts:
@@ -223,6 +228,12 @@ def _idle_hedge(name: str, route: Route) -> Iterator[Problem]:
             (*here, "hedge", "max_hedges"),
             f"{route.hedge.max_hedges} cannot be reached: the route allows {route.attempts} attempts in all",
         )
+
+
+def _share_an_api(route: Route, targets: Mapping[str, Target]) -> bool:
+    """Whether some request can go to more than one of the route's targets; those of its `endpoints` go to all."""
+    spoken = [protocol for each in route.targets for protocol in targets[each].protocol]
+    return bool(route.endpoints) or len(set(spoken)) < len(spoken)
 
 
 def _unreachable_targets(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:

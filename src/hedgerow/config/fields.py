@@ -177,9 +177,12 @@ def some_of(*words: str, least: int) -> Leaf:
     allowed = ", ".join(words)
 
     def parse(value: object, _: Path) -> tuple[str, ...]:
-        chosen = [value] if isinstance(value, str) else value
-        if not isinstance(chosen, list | tuple) or not all(word in words for word in chosen):
+        chosen = [value] if value in words else value
+        if not isinstance(chosen, list | tuple):
             raise expected(f"some of {allowed}")
+        for position, word in enumerate(chosen):
+            if word not in words:
+                raise problem(f"got {str(word)[:40]!r}; expected one of {allowed}", at=(position,))
         if len(chosen) < least:
             raise problem(f"needs at least one of {allowed}")
         return tuple(dict.fromkeys(chosen))
