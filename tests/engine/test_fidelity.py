@@ -14,7 +14,7 @@ from hedgerow.gateway.delivery import Collecting
 from tests.effects.support import SILENT, STALLS, WHOLE, asked, gateway, play, settings
 from tests.engine.scripted import Answer, RecordingExchange, World
 from tests.engine.scripted import play as stage
-from tests.engine.test_routing import AS_STREAM, DONE, GEMINI, GENERATE, error, mixed
+from tests.engine.test_routing import AS_STREAM, CLAUDE, DONE, GEMINI, GENERATE, error, mixed
 
 
 def test_every_attempt_is_sent_the_same_body() -> None:
@@ -33,6 +33,15 @@ def test_a_key_in_the_query_never_goes_on_as_one(query: bytes) -> None:
 def test_a_line_end_behind_a_key_in_the_query_is_not_part_of_it() -> None:
     locked = mixed(**{"server.api_keys": ["mine"]})
     assert asked(play(locked, {}, GEMINI, path=GENERATE + b"?key=mine%0A")[0])[0] == ("g", 0.0)
+
+
+def test_a_clients_keys_for_other_apis_are_not_sent_to_this_one() -> None:
+    keys: Headers = [(b"x-api-key", b"k-1"), (b"api-key", b"k-2"), (b"x-goog-api-key", b"k-3")]
+    for target, path, own in (("c", b"/v1/messages", keys[0]), ("g", GENERATE, keys[2])):
+        passing = mixed(**{f"targets.{target}.api_key": "passthrough"})
+        pools, _ = play(passing, {}, CLAUDE, path=path, headers=keys)
+        lines = pools[target].requests[0][1].split(b"\r\n")
+        assert [line for line in lines if b"k-" in line] == [b"%b: %b" % own]
 
 
 @pytest.mark.parametrize("up", [b"..", b"%2e%2e", b".%2E", b"..;", b"x%2f..%5cx"])

@@ -29,9 +29,9 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_KEYS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
+KEYS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
 """Where the SDKs of Anthropic, Azure and Google put a key."""
-_READ = _KEYS | {b"authorization", b"connection"}
+_READ = KEYS | {b"authorization", b"connection"}
 _NOT_UPSTREAM = HOP_BY_HOP | _READ | {b"accept-encoding", b"content-length", b"cookie", b"expect", b"host"}
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc", b"set-cookie"}
 _PREFIX = b"x-hedgerow-"
@@ -70,7 +70,7 @@ def read(headers: Headers) -> Incoming:
             if name == b"authorization":
                 authorization = value
                 credential += b"authorization: %b\r\n" % value
-            elif name in _KEYS:
+            elif name in KEYS:
                 authorization = b"Bearer " + value if authorization is None else authorization
                 credential += b"%b: %b\r\n" % (name, value)
             elif value.lower() not in _PLAIN_CONNECTION:

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from hedgerow.gateway.headers import Incoming, without
+from hedgerow.gateway.headers import KEYS, Incoming, without
 from hedgerow.hedger import Place
 from hedgerow.http.client import Pool
 from hedgerow.http.head import field_lines, fields_in
@@ -51,9 +51,11 @@ class Target:
     """
 
     __slots__ = (
+        "_as_sent",
         "_base_path",
         "_common",
         "_extra",
+        "_foreign",
         "_heads",
         "_key",
         "_passthrough",
@@ -84,7 +86,10 @@ class Target:
         """With `as_sent` a client's own key is sent on in the field it came in, and not as `style` says."""
         self.stream_usage = stream_usage
         """Whether streams are asked to report their tokens."""
-        self._style = None if as_sent else style
+        self._style = style
+        self._as_sent = as_sent
+        self._foreign = KEYS - {style.name}
+        """What a client's key for another API comes in: it is not sent here."""
         self.place = place
         self.name = place.candidate.target
         self.mark = field_lines([(b"x-hedgerow-target", self.name.encode())])
@@ -116,8 +121,8 @@ class Target:
         start = self._heads.get(target) or self._start_line(target)
         forward = incoming.forward
         if self._passthrough and incoming.authorization is not None:
-            style = self._style
-            start += incoming.credential if style is None else style.line(incoming.authorization)
+            own = without(incoming.credential, self._foreign) if self._as_sent else b""
+            start += own or self._style.line(incoming.authorization)
         if self._extra:
             forward = without(forward, self._extra)
         if body or method in (b"POST", b"PUT", b"PATCH"):
