@@ -123,3 +123,11 @@ def test_a_head_request_ends_without_a_body(gateway: GatewayProcess) -> None:
     out, said = curl("-I", *CONNECTS, models, "--next", "-v", "-sS", *CONNECTS, alive)
     assert re.findall(r"connects: (\d)", said) == ["1", "0"]
     assert out.endswith('{"status":"alive"}')
+
+
+def test_a_websocket_is_refused_with_what_to_do(gateway: GatewayProcess) -> None:
+    asking = ["-H", "Connection: Upgrade", "-H", "Upgrade: websocket"]
+    out, said = curl(*asking, gateway.base_url + "/realtime?model=fast")
+    assert " 400 " in said
+    assert json.loads(out)["error"]["code"] == "unsupported_upgrade"
+    assert "Connect to the provider itself" in out

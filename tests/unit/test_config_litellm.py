@@ -90,8 +90,8 @@ def test_what_a_balanced_group_loses_is_noted_with_its_key() -> None:
         "model_list[0].litellm_params.rpm: not carried over; hedgerow tries targets in the order listed",
         "model_list[2].litellm_params.api_key: not given; LiteLLM reads OPENAI_API_KEY, so does this file",
         (
-            "model_list[3].litellm_params.model: goes to Anthropic's OpenAI-compatible endpoint, which lacks prompt "
-            "caching"
+            "model_list[3].litellm_params.model: OpenAI clients go to Anthropic's OpenAI-compatible endpoint, which "
+            "lacks prompt caching; Anthropic clients to its own"
         ),
         (
             "model_list[4]: 'bedrock-claude' is left out: the provider 'bedrock' has no OpenAI-compatible endpoint "

@@ -80,8 +80,10 @@ def target(params: Mapping[str, Any], path: tuple[str | int, ...], notes: Notes)
         if name not in _READ:
             notes.append(f"{show_path((*path, name))}: not carried over{_why(provider, name)}")
     if provider == "anthropic":
+        result["protocol"] = ["openai", "anthropic"]
         notes.append(
-            f"{show_path((*path, 'model'))}: goes to Anthropic's OpenAI-compatible endpoint, which lacks prompt caching"
+            f"{show_path((*path, 'model'))}: OpenAI clients go to Anthropic's OpenAI-compatible endpoint, which lacks "
+            "prompt caching; Anthropic clients to its own"
         )
     _check(result)
     return result

@@ -18,12 +18,19 @@ targets:                               # where calls can go
   #   api_key: ${AZURE_OPENAI_API_KEY}
   #   model: gpt-5-mini                # sent instead of the name the client asked for
 
+  # Anthropic's clients ask POST /v1/messages; those go to targets that speak it.
+  # claude:
+  #   base_url: https://api.anthropic.com/v1
+  #   api_key: ${ANTHROPIC_API_KEY}
+  #   protocol: [anthropic, openai]
+
 routes:                                # what clients ask for in the "model" field
   "*":                                 # any model: keeps the client's model name
     targets: [openai, openai]          # the second is the hedge, here to the same provider
     hedge:
-      delay: 2s                        # how long the first may stay silent; off: no hedging
+      delay: 2s                        # to the first token (not streamed: the answer); off: no hedging
       budget: 10%                      # hedges as a share of requests, a hard cap
+      # allow: [store]                 # hedge the Responses API though it keeps answers unless store is false
     timeouts:
       first_token: 60s                 # of one attempt, streams only
       stall: 30s                       # longest silence within a stream

@@ -193,7 +193,7 @@ class RequestReader:
         self._feed = self._parser.feed_data
 
     def _ignore_upgrade(self) -> None:
-        """Read a request that asks for an upgrade as one that does not.
+        """Read a request that asks for an upgrade as one that does not, but for the field itself.
 
         llhttp ends such a message at its head and takes a body for the new protocol. So a fresh parser gets the head
         again without the upgrade field; what came behind the head is fed again after it.
@@ -205,6 +205,8 @@ class RequestReader:
         version = b"1.0" if exchange.legacy else b"1.1"
         self._renew_parser()
         self._feed(b"%b %b HTTP/%b\r\n%b\r\n" % (exchange.method, exchange.target, version, fields))
+        again = self._exchange or self._ready[-1]
+        again.headers += [field for field in exchange.headers if field[0] == b"upgrade"]
 
     def _head_too_large(self) -> Refused:
         return Refused(431, f"The request head is larger than {self._limits.header_bytes} bytes.")
