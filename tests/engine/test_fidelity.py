@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import tracemalloc
 from pathlib import Path
@@ -92,6 +93,17 @@ def test_an_error_page_says_when_to_come_back() -> None:
     _, client = play(settings(), dict.fromkeys("abc", page), WHOLE)
     assert (client.status, client.answer_headers[b"retry-after"]) == (503, b"7")
     assert client.answer_headers[b"content-type"] == b"application/json"
+
+
+@pytest.mark.parametrize(("left_out", "outcome"), [(0, "whole"), (4, "broken")])
+def test_a_compressed_stream_that_is_cut_short_looks_broken(left_out: int, outcome: str) -> None:
+    packed = gzip.compress(b"RIFF")
+    headers: Headers = [(b"content-type", b"audio/wav"), (b"content-encoding", b"gzip")]
+    sound = Answer([(0.1, packed[: len(packed) - left_out])], headers=headers)
+    speaking = settings({"routes.<name>.endpoints": ["/v1/audio/speech"]})
+    body = b'{"model":"fast","stream_format":"sse"}'
+    _, client = play(speaking, {"a": sound}, body, path=b"/v1/audio/speech")
+    assert (client.text, client.outcome) == (b"RIFF", outcome)
 
 
 @pytest.mark.parametrize("leaves", [True, False])

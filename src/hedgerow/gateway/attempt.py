@@ -134,14 +134,14 @@ class Attempt:
             self._judged(verdict)
 
     def on_end(self) -> None:
+        whole = self._decoder is None or self._decoder.complete
         if self.committed:
-            self._body_over(clean=True)
+            self._body_over(clean=whole)
             return
-        if self._decoder is not None and not self._decoder.complete:
+        if not whole:
             self._flight.lost(self, self._cut_short("its compressed body is cut short"))
             return
-        held = self.held
-        body = held[0] if len(held) == 1 else b"".join(held)
+        body = b"".join(self.held)
         flight, scanner = self._flight, self.scanner
         if scanner is None:
             flight.lost(self, flight.protocol.classify(self.status or 0, self.headers, body))
