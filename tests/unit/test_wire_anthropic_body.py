@@ -28,6 +28,7 @@ def message(*content: dict[str, Any], stop_reason: str = "end_turn") -> bytes:
     "body",
     [
         message({"type": "text", "text": "Red"}),
+        message({"type": "text", "text": "\ud83d"}),
         message({"type": "text", "text": ""}, {"type": "text", "text": "Red"}),
         message({"type": "tool_use", "id": "t", "name": "look", "input": {}}, stop_reason="tool_use"),
         message({"type": "thinking", "thinking": "hm", "signature": ""}, stop_reason="max_tokens"),

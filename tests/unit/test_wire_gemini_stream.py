@@ -226,6 +226,7 @@ def test_what_is_no_stream_is_a_broken_one(body: bytes, why: str) -> None:
         ([usage(9, 2, toolUsePromptTokenCount=100)], Usage(109, 2)),
         ([{"promptTokenCount": 9, "totalTokenCount": 9}], Usage(9, 0)),
         ([usage(9, 2), {"trafficType": "ON_DEMAND"}], Usage(9, 2)),
+        ([{**usage(9, 2), "odd": float("nan")}], Usage(9, 2)),
     ],
 )
 def test_usage_is_the_last_report_never_the_sum(reports: list[dict[str, int]], total: Usage | None) -> None:

@@ -171,6 +171,7 @@ def test_an_error_with_status_200_is_the_error_it_stands_for(
         ({"usage": {"prompt_tokens": 5, "total_tokens": 5}}, Usage(5, 0)),
         ({"usage": {"total_tokens": 15}}, Usage(15, 0)),
         ({"usage": {"input_tokens": 5}}, Usage(5, None)),
+        ({"usage": {"input_tokens": 10**400}}, Usage(10**400, None)),
         ({"usage": {"type": "duration", "seconds": 3}}, None),
         ({"usage": {"total_tokens": True}}, None),
         ({"usage": None}, None),

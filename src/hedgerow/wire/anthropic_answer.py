@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
 from hedgerow.events import Usage
+from hedgerow.wire.lenient import read, read_or_none
 
 _TEXT = ("text", "thinking")
 _DELTAS = ("text_delta", "input_json_delta", "citations_delta", "thinking_delta", "signature_delta", "compaction_delta")
@@ -118,50 +118,21 @@ class Report(msgspec.Struct, gc=False):
         return self.message.usage if self.message is not None else self.usage
 
 
-_decode_event = msgspec.json.Decoder(Event).decode
-_decode_message = msgspec.json.Decoder(Message).decode
-_decode_report = msgspec.json.Decoder(Report).decode
+_event = msgspec.json.Decoder(Event)
+_message = msgspec.json.Decoder(Message)
+_report = msgspec.json.Decoder(Report)
 
 
 def read_event(payload: bytes) -> Event | None:
     """Decode one event's JSON; None when it is JSON of some other shape. Raises `ValueError` when it is no JSON."""
-    try:
-        return _decode_event(payload)
-    except msgspec.ValidationError:
-        return None
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        return msgspec.convert(_loads(payload), Event)
-    except msgspec.ValidationError:
-        return None
+    return read(payload, _event, Event)
 
 
 def read_message(document: bytes) -> Message | None:
     """As `read_event`, for a whole message."""
-    try:
-        return _decode_message(document)
-    except msgspec.ValidationError:
-        return None
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        return msgspec.convert(_loads(document), Message)
-    except msgspec.ValidationError:
-        return None
+    return read(document, _message, Message)
 
 
 def read_report(document: bytes) -> Report | None:
     """The usage that a message or an event reports; None when it cannot be read."""
-    try:
-        return _decode_report(document)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def _loads(document: bytes) -> Any:
-    """What only strict parsers refuse (lone surrogates, NaN, bad UTF-8 inside strings) is read all the same."""
-    try:
-        return json.loads(document.decode("utf-8", "replace"))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    return read_or_none(document, _report, Report)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hedgerow.events import Usage
+from hedgerow.wire.lenient import read_or_none
 
 
 class Output(msgspec.Struct, gc=False):
@@ -140,7 +141,7 @@ class Whole(Answer[Choice], gc=False):
     usage: Tokens | None = None
 
 
-_decode_report = msgspec.json.Decoder(_Report).decode
+_report = msgspec.json.Decoder(_Report)
 _decode_whole = msgspec.json.Decoder(Whole).decode
 
 
@@ -191,11 +192,8 @@ read_text = Reader(TextChoice).read
 
 def read_usage(document: bytes) -> Usage | None:
     """The tokens that a completion or chunk reports; None when it reports none."""
-    try:
-        tokens = _decode_report(document).usage
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return tokens.given() if tokens is not None else None
+    report = read_or_none(document, _report, _Report)
+    return report.usage.given() if report is not None and report.usage is not None else None
 
 
 def _length(text: Any) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hedgerow.events import Usage
+from hedgerow.wire.lenient import read_or_none
 from hedgerow.wire.skipped import Skipped
 
 DECISIONS = frozenset(
@@ -130,7 +131,7 @@ class _Report(msgspec.Struct, gc=False, rename="camel"):
 
 _decode = msgspec.json.Decoder(Answer).decode
 _decode_array = msgspec.json.Decoder(list[Answer]).decode
-_decode_report = msgspec.json.Decoder(_Report).decode
+_report = msgspec.json.Decoder(_Report)
 
 
 def read_answer(document: bytes) -> Answer | None:
@@ -173,10 +174,8 @@ def read_usage(document: bytes) -> Usage | None:
     Tokens of the prompts that tools made are billed as input, the model's thoughts as output. Counts of zero are left
     out on the wire.
     """
-    try:
-        tokens = _decode_report(document).usage_metadata
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    report = read_or_none(document, _report, _Report)
+    tokens = report.usage_metadata if report is not None else None
     if tokens is None:
         return None
     given, made, thoughts = tokens.prompt_token_count, tokens.candidates_token_count, tokens.thoughts_token_count

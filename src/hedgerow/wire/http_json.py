@@ -206,7 +206,9 @@ def _usage_in(members: dict[str, Any]) -> Usage | None:
 def _first(tokens: dict[str, Any], *names: str) -> int | None:
     for name in names:
         value = tokens.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, float) and math.isfinite(value):
             return int(value)  # Cohere writes 5.0
     return None
 

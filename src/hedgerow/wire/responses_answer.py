@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.failures import as_json, classify_frame
+from hedgerow.wire.lenient import read, read_or_none
 
 
 class Response(msgspec.Struct, gc=False):
@@ -74,34 +75,32 @@ _response = msgspec.json.Decoder(Response)
 _report = msgspec.json.Decoder(_Report)
 _report_event = msgspec.json.Decoder(_ReportEvent)
 
-S = TypeVar("S", bound=msgspec.Struct)
-
 
 def read_event(payload: bytes) -> Event:
     """Decode one event; of one that is not as it should be, only the type. Raises `ValueError` when it is no JSON."""
-    event = _read(payload, _event, Event)
+    event = read(payload, _event, Event)
     return event if event is not None else Event(type_of(payload))
 
 
 def read_response(document: bytes) -> Response | None:
     """Decode one response; None when it is JSON of some other shape. Raises `ValueError` when it is no JSON."""
-    return _read(document, _response, Response)
+    return read(document, _response, Response)
 
 
 def type_of(payload: bytes) -> str | None:
     """The type of an event; None where it says none."""
-    named = _read_or_none(payload, _named, _Named)
+    named = read_or_none(payload, _named, _Named)
     return named.type if named is not None else None
 
 
 def read_usage(document: bytes) -> Usage | None:
     """The tokens that a whole response reports; None when it reports none."""
-    return _given(_read_or_none(document, _report, _Report))
+    return _given(read_or_none(document, _report, _Report))
 
 
 def read_event_usage(payload: bytes) -> Usage | None:
     """The tokens that an event's response reports; None when it reports none."""
-    event = _read_or_none(payload, _report_event, _ReportEvent)
+    event = read_or_none(payload, _report_event, _ReportEvent)
     return _given(event.response) if event is not None else None
 
 
@@ -185,26 +184,3 @@ def _said(parts: Any) -> bool:
 
 def _given(report: _Report | None) -> Usage | None:
     return report.usage.given() if report is not None and report.usage is not None else None
-
-
-def _read_or_none(document: bytes, strict: msgspec.json.Decoder[S], shape: type[S]) -> S | None:
-    try:
-        return _read(document, strict, shape)
-    except ValueError:
-        return None
-
-
-def _read(document: bytes, strict: msgspec.json.Decoder[S], shape: type[S]) -> S | None:
-    """What only strict parsers refuse (lone surrogates, NaN, bad UTF-8 inside strings) is read all the same."""
-    try:
-        return strict.decode(document)
-    except msgspec.ValidationError:
-        return None
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        return msgspec.convert(json.loads(document.decode("utf-8", "replace")), shape)
-    except msgspec.ValidationError:
-        return None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
