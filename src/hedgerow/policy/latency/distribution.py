@@ -1,0 +1,114 @@
+"""What is known of a latency at one moment: the Kaplan-Meier estimate from values and from "at least this long".
+
+Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations" (JASA 53, 1958): with d(x) values equal to x
+and n(x) samples of either kind that are x or longer,
+
+    P(X > t) = product over all values x <= t of (1 - d(x) / n(x))
+
+A value and an "at least" of the same length: the value came first, so the other was still at risk. Where the longest
+samples are "at least"s, the estimate ends above zero: that share of the mass lies somewhere beyond, at infinity here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from math import inf, isfinite
+
+import msgspec
+
+_CLOSE = 1e-9
+"""How far below `p` a share still reaches it: less than one sample in any history, more than floats drift."""
+
+
+class Distribution(msgspec.Struct, frozen=True, gc=False):
+    """An immutable distribution of seconds: steps at `times`, and what they do not reach at infinity.
+
+    `times` ascend; `shares[i]` is P(X <= times[i]). `n` samples made it, `events` of them values.
+    """
+
+    times: tuple[float, ...]
+    shares: tuple[float, ...]
+    n: int
+    events: int
+
+    @classmethod
+    def of(cls, values: Iterable[float], censored: Iterable[float] = ()) -> Distribution:
+        """From values and "at least"s in seconds, kept as they are. Raises `ValueError` unless all are finite, >= 0."""
+        samples = Counter((value, False) for value in values)
+        samples.update((value, True) for value in censored)
+        if not all(isfinite(value) and value >= 0 for value, _ in samples):
+            raise ValueError("a sample must be a finite number of seconds, 0 or more")
+        return cls.estimated((value, at_least, count) for (value, at_least), count in sorted(samples.items()))
+
+    @classmethod
+    def estimated(cls, samples: Iterable[tuple[float, bool | int, int]]) -> Distribution:
+        """From (seconds, whether "at least", count) in ascending order, the value before the "at least" of a tie."""
+        samples = list(samples)
+        n = at_risk = at_risk_then = sum(count for _, _, count in samples)
+        events, survival_then = 0, 1.0  # since the last "at least", survival is a plain ratio: nothing drifts
+        times: list[float] = []
+        shares: list[float] = []
+        for seconds, at_least, count in samples:
+            if at_least:
+                survival_then *= at_risk / at_risk_then
+                at_risk = at_risk_then = at_risk - count
+            else:
+                at_risk -= count
+                events += count
+                times.append(seconds)
+                shares.append(1.0 - survival_then * at_risk / at_risk_then)
+        return cls(tuple(times), tuple(shares), n, events)
+
+    @classmethod
+    def mixed(cls, parts: Iterable[tuple[float, Distribution]]) -> Distribution:
+        """What a request meets that goes to one of several, `parts` being (weight, distribution).
+
+        Raises `ValueError` when a weight is negative or not finite, or none is above 0.
+        """
+        parts = [(weight, part) for weight, part in parts if weight != 0]
+        total = sum(weight for weight, _ in parts)
+        if not all(0 < weight < inf for weight, _ in parts) or not 0 < total < inf:
+            raise ValueError("weights must be finite and 0 or more, and one of them above 0")
+        masses: dict[float, float] = {}
+        for weight, part in parts:
+            before = 0.0
+            for time, share in zip(part.times, part.shares, strict=True):
+                masses[time] = masses.get(time, 0.0) + weight / total * (share - before)
+                before = share
+        times = sorted(masses)
+        reached, shares = 0.0, []
+        for time in times:
+            reached = min(1.0, reached + masses[time])
+            shares.append(reached)
+        return cls(tuple(times), tuple(shares), sum(part.n for _, part in parts), sum(part.events for _, part in parts))
+
+    def cdf(self, t: float) -> float:
+        """P(X <= t)."""
+        index = bisect_right(self.times, t)
+        return self.shares[index - 1] if index else 0.0
+
+    def survival(self, t: float) -> float:
+        """P(X > t): the share of attempts that a hedge after `t` seconds would find still running."""
+        return 1.0 - self.cdf(t)
+
+    def quantile(self, p: float) -> float:
+        """The shortest time that at least the share `p` does not exceed; `inf` where the estimate never reaches `p`.
+
+        So no interpolation, and between two steps the longer: at a quantile at most 1 - p are still running. `p` is in
+        [0, 1]; of 0 it is the shortest value. Raises `ValueError` for others.
+        """
+        if not 0.0 <= p <= 1.0:
+            raise ValueError("a quantile's share must be in [0, 1]")
+        index = bisect_left(self.shares, p - _CLOSE)
+        return self.times[index] if index < len(self.times) else inf
+
+
+def straggles(distribution: Distribution, p: float, limit: float) -> bool:
+    """Whether more than 1 - p of requests take longer than `limit` seconds, or so many that nobody knows how long.
+
+    A delay at the quantile `p` is then of no use: it lies beyond `limit`, and the requests it was to help wait for it.
+    """
+    quantile = distribution.quantile(p)
+    return quantile > limit or quantile == inf
