@@ -78,7 +78,7 @@ class ScriptedCall:
 
     def __init__(self, pool: ScriptedPool, sink: Sink, script: Script) -> None:
         self._pool = pool
-        self._on_data: Callable[[bytes], None] | None = sink.on_data
+        self._on_data: Callable[[bytes], object] | None = sink.on_data
         self._steps = deque(self._plan(sink, script))
         self._timer: asyncio.TimerHandle | None = None
         self._next()
@@ -123,7 +123,7 @@ class ScriptedCall:
         self._steps.clear()
         self._on_data = None
 
-    def deliver_to(self, on_data: Callable[[bytes], None]) -> None:
+    def deliver_to(self, on_data: Callable[[bytes], object]) -> None:
         self._on_data = on_data
 
     def pause(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from hedgerow.config import Settings
 from hedgerow.events import Headers
+from hedgerow.gateway import answers
 from tests.effects.support import QUICK, STREAM, WHOLE, Pools, asked, play, sent, settings, token
 from tests.engine.scripted import JSON, Answer, RecordingExchange
 
@@ -82,9 +83,43 @@ def test_a_route_that_does_not_speak_the_protocol_is_told_with_what_to_do() -> N
     pools, client = play(mixed(), {}, CLAUDE.replace(b"claude", b"fast"), path=b"/v1/messages")
     assert (asked(pools), client.status, error(client)["type"]) == ([], 400, "invalid_request_error")
     assert error(client)["message"] == (
-        "No target of route 'fast' speaks anthropic.messages. If one of them does, add it to that target's protocol in "
+        "No target of route 'fast' speaks the anthropic API; what they speak is openai. If one of them does, say so in "
         "the config, as in protocol: [openai, anthropic]."
     )
+
+
+def test_a_key_for_an_api_that_nobody_speaks_goes_nowhere() -> None:
+    for body in (CLAUDE, b"{}"):
+        pools, client = play(settings(), {}, body.replace(b"claude", b"fast"), path=b"/v1/messages/count_tokens")
+        assert (asked(pools), client.status, error(client)["type"]) == ([], 400, "invalid_request_error")
+
+
+def test_what_is_passed_through_takes_the_model_of_a_pattern_s_target_too() -> None:
+    base = {
+        "routes": {"gpt-*": {"targets": ["a"]}},
+        "targets": {"a": {"base_url": "http://a.example/v1", "model": "m"}},
+    }
+    pools, _ = play(settings(base=base), {}, b'{"model":"gpt-9"}', path=b"/v1/images/edits")
+    assert sent(pools)[1] == b'{"model":"m"}'
+
+
+def test_a_gemini_path_that_is_passed_through_goes_to_the_route_of_its_model() -> None:
+    other = {"base_url": "http://h.example/v1beta", "protocol": "gemini", "model": "gemini-2"}
+    two = mixed(**{"targets.h": other, "routes.hem": {"targets": ["h"]}})
+    pools, _ = play(two, {}, b"{}", path=b"/v1beta/models/hem:countTokens?x=1")
+    assert [name for name, _ in asked(pools)] == ["h"]
+    assert pools["h"].requests[0][1].startswith(b"POST /v1beta/models/gemini-2:countTokens?x=1 HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize("part", ["commit", "failure"])
+def test_a_fault_of_our_own_ends_the_request(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: object) -> bytes:
+        raise RuntimeError
+
+    monkeypatch.setattr(answers, "marks", fault)
+    script = QUICK if part == "commit" else Answer([(0.0, b"{}")], status=400, headers=JSON)
+    pools, client = play(settings(), {"a": script}, STREAM)
+    assert (client.outcome, [name for name, _ in asked(pools)]) == ("broken", ["a"])
 
 
 @pytest.mark.parametrize("path", [b"/v1/realtime?model=fast", b"/v1/responses"])

@@ -390,9 +390,12 @@ def test_the_template_loads_without_a_warning_once_the_key_is_set() -> None:
 
 
 def test_the_template_with_its_commented_keys_taken_in_loads_too() -> None:
-    text = re.sub(r"^  # ( *\w+:)", r"  \1", TEMPLATE, flags=re.MULTILINE)
-    settings = loads(text, {"OPENAI_API_KEY": "sk", "AZURE_OPENAI_API_KEY": "az", "HEDGEROW_API_KEY": "h"})
+    text = re.sub(r"^( +)# ( *\w+:)", r"\1\2", TEMPLATE, flags=re.MULTILINE)
+    keys = {"OPENAI_API_KEY": "sk", "AZURE_OPENAI_API_KEY": "az", "ANTHROPIC_API_KEY": "an", "HEDGEROW_API_KEY": "h"}
+    settings = loads(text, keys)
     assert settings.targets["azure"].model == "gpt-5-mini"
+    assert settings.targets["claude"].protocol == ("anthropic", "openai")
+    assert settings.routes["*"].hedge.allow == ("store",)
     assert [key.get_secret_value() for key in settings.server.api_keys] == ["h"]
 
 

@@ -207,7 +207,7 @@ TARGETS = [
     (
         "two values for the header of the key",
         target("api_key: k\n    key_header: api-key\n    headers: {api-key: j}"),
-        ["5: targets.a.headers: api-key is the header of the key; keep one of the two"],
+        ["5: targets.a.headers: api-key contradicts targets.a.api_key; keep one of the two"],
     ),
     (
         "an unset variable",

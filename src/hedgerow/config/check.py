@@ -12,6 +12,7 @@ from hedgerow.config.problem import Problem, did_you_mean, show_path
 from hedgerow.config.providers import PROVIDERS
 from hedgerow.config.units import show_duration, show_percent
 from hedgerow.wire import lookup
+from hedgerow.wire.base import KEY_HEADERS, Family
 
 if TYPE_CHECKING:
     from hedgerow.config.settings import Settings
@@ -44,20 +45,23 @@ def _target(name: str, target: Target) -> Iterator[Problem]:
     here = ("targets", name)
     if target.api_key is not None and target.api_key_file is not None:
         yield Problem((*here, "api_key_file"), f"{show_path((*here, 'api_key'))} is set too; keep one of the two")
-    if "authorization" in target.headers and (target.api_key is not None or target.api_key_file is not None):
-        yield Problem(
-            (*here, "headers"), f"authorization contradicts {show_path((*here, 'api_key'))}; keep one of the two"
-        )
     keyless = target.api_key is None and target.api_key_file is None
     if target.key_header != "auto" and keyless:
         yield Problem((*here, "key_header"), "has no effect: the target has no key; set api_key or drop it")
-    if target.key_header in target.headers and not keyless:
-        yield Problem((*here, "headers"), f"{target.key_header} is the header of the key; keep one of the two")
+    for header in key_headers(target) & target.headers.keys() if not keyless else ():
+        yield Problem((*here, "headers"), f"{header} contradicts {show_path((*here, 'api_key'))}; keep one of the two")
     if target.tls.ca_file is not None and not target.tls.verify:
         yield Problem(
             (*here, "tls", "ca_file"),
             f"has no effect while {show_path((*here, 'tls', 'verify'))} is false; drop one of the two",
         )
+
+
+def key_headers(target: Target) -> set[str]:
+    """The headers that the target's key goes in."""
+    if target.key_header != "auto":
+        return {target.key_header}
+    return {KEY_HEADERS.get(Family(name), "authorization") for name in target.protocol}
 
 
 def unknown_targets(route: str, names: Iterable[object], known: Collection[str]) -> Iterator[Problem]:

@@ -31,12 +31,10 @@ _NONE: Headers = []
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _TAIL = 4
 """Bytes that the longest of them has."""
+_IGNORE: Callable[[bytes], object] = len
+"""Takes what follows the end marker: it is nobody's business."""
 ERROR_BODY_LIMIT = 5.0
 """Seconds from an error's head to the end of its body; then its status says enough, and the next target is asked."""
-
-
-def _ignore(_data: bytes) -> None:
-    """Takes what follows the end marker: it is nobody's business."""
 
 
 class Attempt:
@@ -187,6 +185,11 @@ class Attempt:
         if scanner.watch(b""):
             self._complete()
 
+    def cancel(self) -> None:
+        """Close its connection, if it has one."""
+        if self.call is not None:
+            self.call.cancel()
+
     def end(self) -> None:
         """It is over: nothing of it may happen any more."""
         self.ended = True
@@ -237,8 +240,7 @@ class Attempt:
         try:
             return decoder.feed(data)
         except ValueError as error:
-            if self.call is not None:
-                self.call.cancel()
+            self.cancel()
             if self.committed:
                 self._body_over(clean=False)
             else:
@@ -271,7 +273,7 @@ class Attempt:
         self.done = True
         call = self.call
         if call is not None and self.scanner is not None:
-            call.deliver_to(_ignore)
+            call.deliver_to(_IGNORE)
             self._flight.ended(self.scanner.ending(True))
             self._flight.linger(call)
 
@@ -280,13 +282,11 @@ class Attempt:
             self.first_token_at = self.last_data_at = self._time()
             self._flight.run.accepted(self.index)
             return
-        if self.call is not None:
-            self.call.cancel()
+        self.cancel()
         self._flight.lost(self, verdict)
 
     def _give_up(self, why: str) -> None:
-        if self.call is not None:
-            self.call.cancel()
+        self.cancel()
         self._flight.lost(self, self._cut_short(why))
 
     def _error_overdue(self) -> None:

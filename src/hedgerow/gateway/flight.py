@@ -130,15 +130,17 @@ class Flight:
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
         loser = self.attempts[attempt]
-        if loser.call is not None:
-            loser.call.cancel()
-        if failure is not None:
-            outcome = Outcome.FAILED
-        else:
-            outcome = Outcome.CLIENT_GONE if self._gone else Outcome.SUPERSEDED
-        self._speak(loser, outcome, failure)
+        loser.cancel()
+        unfit = Outcome.CLIENT_GONE if self._gone else Outcome.SUPERSEDED
+        self._speak(loser, unfit if failure is None else Outcome.FAILED, failure)
 
     def commit(self, attempt: int) -> None:
+        try:
+            self._commit(attempt)
+        except Exception:
+            self._crashed()
+
+    def _commit(self, attempt: int) -> None:
         winner = self._winner = self.attempts[attempt]
         if (status := winner.status or 200) < 300:  # else it is only handed through
             self.route.hedger.answered(winner.target.place)
@@ -162,9 +164,12 @@ class Flight:
         self.route.hedger.emit(records.skipped(self, reason, detail))
 
     def fail(self, attempt: int, failure: Failure) -> None:
-        answer = answers.failure_answer(self, self.attempts[attempt], failure)
-        self._exchange.respond(answer.status, (), answer.body, answer.fields)
-        self._finish(Outcome.FAILED, answer.status)
+        try:
+            answer = answers.failure_answer(self, self.attempts[attempt], failure)
+            self._exchange.respond(answer.status, (), answer.body, answer.fields)
+            self._finish(Outcome.FAILED, answer.status)
+        except Exception:
+            self._crashed()
 
     def expire(self, failure: Failure) -> None:
         winner = self._winner
@@ -206,11 +211,14 @@ class Flight:
         winner, delivery = self._winner, self._delivery
         if winner is None or delivery is None:
             return
-        failure = ending.failure or delivery.end(self, winner)
-        if failure is None:
-            self._complete(winner, ending.usage)
-        else:
-            self._break_off(failure, ending.usage)
+        try:
+            failure = ending.failure or delivery.end(self, winner)
+            if failure is None:
+                self._complete(winner, ending.usage)
+            else:
+                self._break_off(failure, ending.usage)
+        except Exception:
+            self._crashed()
 
     # The exchange's Listener.
 
@@ -267,6 +275,16 @@ class Flight:
             self.route.hedger.emit(records.ended(self, attempt, outcome, failure, usage))
         return usage
 
+    def _crashed(self) -> None:
+        """A fault of our own after the race was decided: nothing else would ever end this request."""
+        log.exception("request %s: hedgerow itself failed; please report it", self.request_id)
+        if self not in self._gateway.flights:
+            return
+        for attempt in self.attempts:
+            attempt.cancel()
+        self._exchange.abort()
+        self._finish(Outcome.FAILED, None)
+
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
         self.run.finished()
         winner = self._winner
@@ -276,8 +294,7 @@ class Flight:
         self._delivery = None
         self._gateway.flights.discard(self)
         if self._gateway.debug:
-            took = self.time() - self.started_at
-            route = self.route.name
+            took, route = self.time() - self.started_at, self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
         if self.route.hedger.heard:
             self.route.hedger.emit(records.finished(self, winner, launched, outcome, status, usage))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Question:
     """`facts` are what the client asked for, `asked` what the targets are: maybe a stream in place of a document."""
 
-    __slots__ = ("_route", "_written", "asked", "collects", "facts", "protocol", "refusal")
+    __slots__ = ("_ours", "_route", "_written", "asked", "collects", "facts", "protocol", "refusal")
 
     def __init__(self, protocol: Protocol, facts: Facts, route: Route, *, opted_out: bool) -> None:
         self.protocol = protocol
@@ -29,6 +29,8 @@ class Question:
         """The exchange holds the body as every target of the route gets it."""
         reading = route.reading
         self.facts = self.asked = facts
+        # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
+        self._ours = protocol.hedgeable or route.owns(facts.model)
         self.refusal: Refusal | None = None
         """Why no hedge may be started by delay although the request may be sent again after a failure."""
         if opted_out:
@@ -43,14 +45,14 @@ class Question:
 
     def path(self, exchange: Exchange, target: Target) -> bytes:
         """The path and query to ask this target for."""
-        return self.protocol.retarget(exchange.target, self.facts, target.model, stream=self.collects)
+        model = target.model if self._ours else None
+        return self.protocol.retarget(exchange.target, self.facts, model, stream=self.collects)
 
     def body(self, exchange: Exchange, target: Target) -> bytes:
         """The body to send to this target."""
         body = exchange.body
         protocol, facts = self.protocol, self.facts
-        # On an endpoint we do not hedge, a model that is no route of ours is the upstream's own affair.
-        if self._written or not (protocol.hedgeable or facts.model == self._route.name):
+        if self._written or not self._ours:
             return body
         body = protocol.rewrite(body, facts, target.model, usage=self.adds_usage(target), stream=self.collects)
         if self._route.alike:

@@ -23,3 +23,9 @@ class Route:
         self.targets = tuple(targets)
         self.reading = reading
         self.alike = len({(target.model, target.stream_usage) for target in targets}) == 1
+
+    def owns(self, model: str | None) -> bool:
+        """Whether this is the route's name or one that its pattern stands for."""
+        if model is None:
+            return False
+        return model == self.name or (self.name.endswith("*") and model.startswith(self.name[:-1]))

@@ -61,29 +61,23 @@ class Routing:
             return self._default_for(protocol)
         route = self._routes[name].speaking.get(protocol.family)
         if route is None:
-            if protocol.hedgeable:
-                raise RequestError(400, _speechless(name, protocol), code="unsupported_api", param="model")
-            return self._routes[name].all
+            raise RequestError(400, self._speechless(name, protocol), code="unsupported_api", param="model")
         return route
 
     def _default_for(self, protocol: Protocol) -> Route:
-        """The default route, or the first that has a target for this; a path of no API goes to the default one."""
-        ways = self._routes[self._default]
-        route = ways.speaking.get(protocol.family)
-        if route is None:
-            route = next(
-                (each.speaking[protocol.family] for each in self._routes.values() if protocol.family in each.speaking),
-                None,
-            )
-        return route or ways.all
+        """The default route, or the first that has a target for this."""
+        for name in (self._default, *self._routes):
+            if (route := self._routes[name].speaking.get(protocol.family)) is not None:
+                return route
+        raise RequestError(400, self._speechless(self._default, protocol), code="unsupported_api")
 
     def _unknown(self, model: str) -> str:
         known = ", ".join(f"'{name}'" for name in self.model_names)
         return f"There is no route '{model}'. Ask for one of {known} as model, or add a route (or '*') to the config."
 
-
-def _speechless(name: str, protocol: Protocol) -> str:
-    return (
-        f"No target of route '{name}' speaks {protocol.name}. If one of them does, add it to that target's protocol in "
-        f"the config, as in protocol: [openai, {protocol.family}]."
-    )
+    def _speechless(self, name: str, protocol: Protocol) -> str:
+        spoken = ", ".join(self._routes[name].speaking)
+        return (
+            f"No target of route '{name}' speaks the {protocol.family} API; what they speak is {spoken}. "
+            f"If one of them does, say so in the config, as in protocol: [{spoken}, {protocol.family}]."
+        )

@@ -11,7 +11,7 @@ from hedgerow.hedger import Place
 from hedgerow.http.client import Pool
 from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
-from hedgerow.wire.base import Family
+from hedgerow.wire.base import KEY_HEADERS, Family
 
 _VERSION = re.compile(rb"/v1(?:alpha|beta)?\d*(?=/)")
 """What the path of a base URL stands for."""
@@ -35,11 +35,8 @@ class KeyStyle(msgspec.Struct, frozen=True):
 def key_style(header: str, family: Family) -> KeyStyle:
     """What the setting `key_header` means for requests of this family."""
     if header == "auto":
-        header = _KEY_HEADERS.get(family, "authorization")
+        header = KEY_HEADERS.get(family, "authorization")
     return KeyStyle(header.encode(), header == "authorization")
-
-
-_KEY_HEADERS = {Family.ANTHROPIC: "x-api-key", Family.GEMINI: "x-goog-api-key"}
 
 
 class Target:

@@ -68,7 +68,7 @@ class ClientCall:
         else:
             connection.abandon()
 
-    def deliver_to(self, on_data: Callable[[bytes], None]) -> None:
+    def deliver_to(self, on_data: Callable[[bytes], object]) -> None:
         if self.connection is not None:
             self.connection.deliver_to(on_data)
 

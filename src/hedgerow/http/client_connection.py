@@ -72,7 +72,7 @@ class ClientConnection(asyncio.Protocol):
         self._owner = owner
         self.call: ClientCall | None = None
         self._sink: Sink | None = None
-        self._on_data: Callable[[bytes], None] = _ignore
+        self._on_data: Callable[[bytes], object] = _ignore
         self.used = False
         """It has carried a whole answer, or waited idle, before the present call."""
         self.counted = False
@@ -116,7 +116,7 @@ class ClientConnection(asyncio.Protocol):
         if call.paused:
             self.transport.pause_reading()
 
-    def deliver_to(self, on_data: Callable[[bytes], None]) -> None:
+    def deliver_to(self, on_data: Callable[[bytes], object]) -> None:
         """Give the pieces of the present call's answer to `on_data`, unless it has been read to its end."""
         if not self._complete:
             self._on_data = on_data

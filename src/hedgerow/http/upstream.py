@@ -31,7 +31,7 @@ class Call(Protocol):
     def cancel(self) -> None:
         """Give up: the TCP connection is aborted at once, the sink hears nothing more. No-op when already over."""
 
-    def deliver_to(self, on_data: Callable[[bytes], None]) -> None:
+    def deliver_to(self, on_data: Callable[[bytes], object]) -> None:
         """From now on give the pieces of the body to `on_data` instead of to the sink's."""
 
     def pause(self) -> None:

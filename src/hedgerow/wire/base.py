@@ -25,6 +25,10 @@ class Family(StrEnum):
     HTTP = "http"
 
 
+KEY_HEADERS = {Family.ANTHROPIC: "x-api-key", Family.GEMINI: "x-goog-api-key"}
+"""Where a family's servers look for a key, unless it is in `authorization`."""
+
+
 class Accepted(msgspec.Struct, frozen=True, gc=False):
     """The first token (for a non-streaming answer: the whole adequate body) is here.
 

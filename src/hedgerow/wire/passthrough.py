@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import quote, unquote_to_bytes
+
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers
@@ -19,6 +22,8 @@ _decode = msgspec.json.Decoder(_Request).decode
 ENDPOINT = "endpoint"
 """Why such a request is never sent twice: nobody here knows what it does."""
 _UNKNOWN = Facts(None, False, ENDPOINT)
+_IN_PATH = re.compile(rb"/models/([^/:?]+):[A-Za-z]+(?=\Z|\?)")
+"""`/v1beta/models/{model}:countTokens`"""
 
 
 class Passthrough(Protocol):
@@ -32,7 +37,9 @@ class Passthrough(Protocol):
         self.family = family
 
     def facts(self, target: bytes, body: bytes) -> Facts:
-        """Model and stream flag where the body is JSON that has them; never raises."""
+        """Model and stream flag where the body is JSON that has them, Gemini's model in the path; never raises."""
+        if self.family is Family.GEMINI and (found := _IN_PATH.search(target)) is not None:
+            return Facts(unquote_to_bytes(found[1]).decode("utf-8", "replace"), False, ENDPOINT)
         if body[:64].lstrip()[:1] != b"{":
             return _UNKNOWN
         try:
@@ -48,6 +55,13 @@ class Passthrough(Protocol):
         if model is None or facts.model is None or model == facts.model:
             return body
         return replace_model(body, model)
+
+    def retarget(self, target: bytes, facts: Facts, model: str | None, *, stream: bool = False) -> bytes:
+        """The path with its model replaced, where it had one."""
+        found = None if model is None or self.family is not Family.GEMINI else _IN_PATH.search(target)
+        if found is None or model is None:
+            return target
+        return target[: found.start(1)] + quote(model, safe="").encode() + target[found.end(1) :]
 
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
         """A scanner that takes everything."""
