@@ -106,13 +106,14 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 class RequestStarted(msgspec.Struct, frozen=True, gc=False):
-    """A request was accepted and its first attempt is about to start."""
+    """A request was accepted and its first attempt is about to start. `model` is the one the client named, if any."""
 
     request_id: str
     route: str
     protocol: str
     stream: bool
     at: float
+    model: str | None = None
 
 
 class AttemptLaunched(msgspec.Struct, frozen=True, gc=False):

@@ -40,7 +40,7 @@ FAILURE = Failure(
 )
 ENDED = AttemptEnded("r1", 0, "a", Role.PRIMARY, Outcome.FAILED, 1.0, 1.5, None, 2.0, 429, 12, FAILURE)
 WON: Event = AttemptEnded("r1", 1, "b", Role.HEDGE, Outcome.WON, 1.3, 1.5, 1.6, 2.0, 200, 12, None, Usage(3, 4, 1))
-STARTED: Event = RequestStarted("r1", "fast", "openai.chat", True, 1.0)
+STARTED: Event = RequestStarted("r1", "fast", "openai.chat", True, 1.0, "fast-1")
 EVERY_KIND: dict[type[Event], dict[str, Any]] = {
     RequestStarted: {
         "event": "request_started",
@@ -49,6 +49,7 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "protocol": "openai.chat",
         "stream": True,
         "at": 1.0,
+        "model": "fast-1",
     },
     AttemptLaunched: {
         "event": "attempt_launched",
@@ -162,9 +163,11 @@ def test_the_examples_are_of_every_kind() -> None:
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_a_line_holds_the_fields_of_its_event_and_says_its_kind_first(event: Event) -> None:
-    written = json.loads(line(event))
-    assert written == EVERY_KIND[type(event)]
-    assert next(iter(written)) == "event"
+    written = json.loads(line(event, 1_700_000_000.0))
+    assert list(written)[:2] == ["event", "time"]
+    told = EVERY_KIND[type(event)]
+    assert written.pop("time") == 1_700_000_000.0 + told.get("ended_at", told.get("at"))
+    assert written == told
     assert line(event).count(b"\n") == 1
 
 

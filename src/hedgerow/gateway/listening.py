@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 
-from hedgerow.events import Event, FailureClass, Listener, TargetTakenOut
+from hedgerow.events import Event, FailureClass, HedgeSkipped, Listener, TargetTakenOut
 from hedgerow.gateway.blueprint import ServerBlueprint
+from hedgerow.gateway.question import LEAVE
 from hedgerow.telemetry.event_log import EventLog
 
 log = logging.getLogger("hedgerow.gateway")
@@ -21,18 +23,26 @@ def listeners_of(
     Raises `OSError` when the event log cannot be opened.
     """
     if settings.event_log is None:
-        return (_Loudly(),), lambda: None
-    event_log = EventLog(settings.event_log, later=loop.call_later)
-    return (_Loudly(), event_log), event_log.close
+        return (Loudly(),), lambda: None
+    epoch = time.time() - loop.time()  # noqa: TID251  # for people who read the log; nothing is decided by it
+    event_log = EventLog(settings.event_log, later=loop.call_later, epoch=epoch)
+    return (Loudly(), event_log), event_log.close
 
 
-class _Loudly:
+class Loudly:
     """Logs what an operator must hear of."""
 
-    kinds = (TargetTakenOut,)
+    kinds = (TargetTakenOut, HedgeSkipped)
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str]] = set()
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, TargetTakenOut):
+        if isinstance(event, HedgeSkipped):
+            if LEAVE in event.detail and (event.route, event.detail) not in self._told:
+                self._told.add((event.route, event.detail))
+                log.warning("route %s: not hedged, now and in future: %s", event.route, event.detail)
+        elif isinstance(event, TargetTakenOut):
             level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
             out = event.until - event.at
             log.log(level, "target %s is out for %.0f s: %s (%s)", event.target, out, event.kind, event.message)

@@ -67,6 +67,8 @@ class Question:
 
 
 _OPTED_OUT = Refusal(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")
+LEAVE = "hedge.allow: "
+"""In the detail of every such refusal: what the operator may want to set."""
 _WHY = {"n": "n > 1", "audio": "audio output", "store": "store: the answer is kept"}
 
 
@@ -74,5 +76,5 @@ def _missing_leave(needs: Iterable[str], allowed: Container[str]) -> Refusal | N
     """What the route would have to allow; None where it does."""
     for need in needs:
         if need not in allowed:
-            return Refusal(Reason.SIDE_EFFECTS, f"{_WHY[need]} (hedge.allow: [{need}])")
+            return Refusal(Reason.SIDE_EFFECTS, f"{_WHY[need]} ({LEAVE}[{need}])")
     return None

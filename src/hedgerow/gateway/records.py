@@ -20,11 +20,20 @@ if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.flight import Flight
 
+_MODEL = 200
+"""Characters of a model's name that are told; clients may send anything."""
+
 
 def started(flight: Flight) -> RequestStarted:
     """A request begins."""
+    model = flight.facts.model
     return RequestStarted(
-        flight.request_id, flight.route.name, flight.protocol.name, flight.facts.stream, flight.started_at
+        flight.request_id,
+        flight.route.name,
+        flight.protocol.name,
+        flight.facts.stream,
+        flight.started_at,
+        None if model is None else model[:_MODEL],
     )
 
 

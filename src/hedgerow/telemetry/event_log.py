@@ -1,7 +1,7 @@
 """Events as lines of JSON in a file: `{"event": "attempt_ended", ...}`, its fields as in `hedgerow.events`.
 
-Times are the loop's monotonic seconds, as in the events: differences mean something, the numbers themselves do not. Of
-a failure the class, the message, the status and `retry_after` are written, never the upstream's header fields or body.
+`time` is when it happened, in Unix seconds. All other times are the loop's monotonic seconds, as in the events:
+differences mean something, the numbers themselves do not. Of a failure the class, the message, the status and `retry_after` are written, never the upstream's header fields or body.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from hedgerow.events import AttemptEnded, Event, Failure, FailureClass
+from hedgerow.events import AttemptEnded, Event, Failure, FailureClass, RequestFinished
 
 log = logging.getLogger("hedgerow.telemetry")
 
@@ -39,12 +39,13 @@ class _Told(msgspec.Struct, frozen=True, gc=False):
     retry_after: float | None
 
 
-def line(event: Event) -> bytes:
-    """The event as a line of JSON."""
+def line(event: Event, epoch: float = 0.0) -> bytes:
+    """The event as a line of JSON; its monotonic time plus `epoch` is the Unix time."""
     fields = msgspec.structs.asdict(event)
+    at = event.ended_at if isinstance(event, AttemptEnded | RequestFinished) else event.at
     if isinstance(event, AttemptEnded) and event.failure is not None:
         fields["failure"] = _told(event.failure)
-    return _encode({"event": _NAMES[type(event)], **fields}) + b"\n"
+    return _encode({"event": _NAMES[type(event)], "time": round(at + epoch, 3), **fields}) + b"\n"
 
 
 def _told(failure: Failure) -> _Told:
@@ -56,11 +57,12 @@ class EventLog:
 
     Lines are written in batches, one write each, at most every `INTERVAL` seconds by means of `later`; several
     processes may share the file. A write that fails is said once and tried again with the next batch; requests never
-    notice. Raises `OSError` when the file cannot be opened.
+    notice. `epoch` is the Unix time at which the loop's clock showed 0. Raises `OSError` when the file cannot be opened.
     """
 
-    def __init__(self, path: str, *, later: Later) -> None:
+    def __init__(self, path: str, *, later: Later, epoch: float = 0.0) -> None:
         self._path = path
+        self._epoch = epoch
         self._later = later
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._lines: list[bytes] = []
@@ -73,7 +75,7 @@ class EventLog:
     def __call__(self, event: Event) -> None:
         if self._closed:
             return
-        self._lines.append(line(event))
+        self._lines.append(line(event, self._epoch))
         if not self._waiting:
             self._waiting = True
             self._later(INTERVAL, self._write)
