@@ -57,7 +57,7 @@ class EventLog:
 
     Lines are written in batches, one write each, at most every `INTERVAL` seconds by means of `later`; several
     processes may share the file. A write that fails is said once and tried again with the next batch; requests never
-    notice. `epoch` is the Unix time at which the loop's clock showed 0. Raises `OSError` when the file cannot be opened.
+    notice. `epoch` is the Unix time when the loop's clock showed 0. Raises `OSError` when the file cannot be opened.
     """
 
     def __init__(self, path: str, *, later: Later, epoch: float = 0.0) -> None:
