@@ -65,7 +65,10 @@ THOUGHT = event(answer([{"text": "weighing", "thought": True}], usageMetadata=us
         event(answer([{"text": ""}, {"text": "Red"}])),
         event({"candidates": [{"index": 0, "content": {}}, {"index": 1, "content": {"parts": [{"text": "b"}]}}]}),
         event({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": usage(9, 0)}),
-        *(event(answer(None, reason)) for reason in ("SAFETY", "RECITATION", "SPII", "IMAGE_SAFETY", "NO_IMAGE")),
+        *(
+            event(answer(None, reason))
+            for reason in ("SAFETY", "RECITATION", "SPII", "IMAGE_SAFETY", "IMAGE_NEW", "NO_IMAGE")
+        ),
         event(answer([{"text": ""}], "BLOCKLIST")),
         b'data: {"candidates":[{"content":{"parts":[{"text":"\\ud83d"}]}}]}\n\n',
         b'data: {"candidates":[{"content":{"parts":[{"text":"\xff"}]},"avgLogprobs":-Infinity}]}\n\n',

@@ -14,10 +14,12 @@ from hedgerow.wire.skipped import Skipped
 DECISIONS = frozenset(
     {
         *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "ESCALATION"),
-        *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER", "NO_IMAGE"),
+        "NO_IMAGE",
     }
 )
-"""Finish reasons that are the model's or a filter's decision to say nothing (more): answers."""
+"""Finish reasons that are the model's or a filter's decision to say nothing (more): answers. Those about images, of
+which there are more and more, all start alike."""
+_OF_AN_IMAGE = "IMAGE_"
 
 FAULTS = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "OTHER"}
@@ -82,7 +84,7 @@ class Candidate(msgspec.Struct, gc=False, rename="camel"):
     def speaks(self, *, reasoning_counts: bool) -> bool:
         """Whether it holds output, or the decision that there will be none."""
         if self.finish_reason and isinstance(self.finish_reason, str):
-            if self.finish_reason in DECISIONS:
+            if self.finish_reason in DECISIONS or self.finish_reason.startswith(_OF_AN_IMAGE):
                 return True
             if self.finish_reason in FAULTS:
                 return False
