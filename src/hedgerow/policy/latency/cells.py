@@ -37,7 +37,7 @@ class Learning(msgspec.Struct, frozen=True, gc=False):
     """How a route learns. Raises `ValueError` for what cannot work.
 
     `window`: the most samples of a cell. `age`: seconds after which a sample is forgotten. `min_samples`: with fewer, a
-    cell asks its parent. `warmup`: with fewer samples of a target, nothing is known of it. "At least"s count as samples.
+    cell asks its parent. `warmup`: with fewer samples of a target, nothing is known of it. "At least"s count.
     """
 
     window: int = 1000

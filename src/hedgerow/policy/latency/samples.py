@@ -1,8 +1,8 @@
 """What an attempt that ended says of its target's latency.
 
-Only what the attempt itself did counts, from its own launch: a loser is never given its winner's time. One that we broke
-off while it was still silent took "at least" as long as it ran. To drop those would leave the fast ones, and turn a
-delay at the 95th percentile into 11 to 20 % hedges instead of 5 %.
+Only what the attempt itself did counts, from its own launch: a loser is never given its winner's time. One that we
+broke off while it was still silent took "at least" as long as it ran. To drop those would leave the fast ones, and turn
+a delay at the 95th percentile into 11 to 20 % hedges instead of 5 %.
 """
 
 from __future__ import annotations

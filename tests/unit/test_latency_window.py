@@ -1,0 +1,168 @@
+"""Windows: the same samples as a plain list would keep, the same estimate as from those, rounded; 1 % off at most."""
+
+from __future__ import annotations
+
+import sys
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow.policy.latency.distribution import Distribution
+from hedgerow.policy.latency.window import BUCKETS, ERROR, LONGEST, MIDDLES, SHORTEST, Window, code_of
+
+SLACK = 1 + 1e-9  # what floats may add
+on_scale = st.floats(SHORTEST, LONGEST)
+any_length = on_scale | st.floats(-1, 10_000)
+Observed = tuple[float, bool, float]
+observations = st.lists(st.tuples(any_length, st.booleans(), st.sampled_from([0.0, 0.25, 1.0, 5.0, 40.0])), max_size=80)
+
+
+def rounded(seconds: float) -> float:
+    return MIDDLES[code_of(seconds, False) >> 1]
+
+
+@given(seconds=on_scale)
+def test_a_time_read_back_is_off_by_1_percent_at_most(seconds: float) -> None:
+    assert abs(rounded(seconds) - seconds) <= ERROR * seconds * SLACK
+
+
+def test_rounding_goes_both_ways_and_uses_all_of_its_error() -> None:
+    errors = [rounded(1.0 + step / 10_000) / (1.0 + step / 10_000) - 1 for step in range(1_000)]
+    assert min(errors) == pytest.approx(-ERROR, abs=2e-4)
+    assert max(errors) == pytest.approx(ERROR, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bucket"),
+    [(-1.0, 0), (0.0, 0), (SHORTEST, 0), (LONGEST, BUCKETS - 1), (LONGEST * 2, BUCKETS - 1), (inf, BUCKETS - 1)],
+)
+def test_times_off_the_scale_count_as_its_ends(seconds: float, bucket: int) -> None:
+    assert code_of(seconds, False) == 2 * bucket
+    assert code_of(seconds, True) == 2 * bucket + 1
+
+
+def test_what_is_not_a_number_is_refused() -> None:
+    with pytest.raises(ValueError):
+        Window().observe(nan, False, 0.0)
+
+
+class PlainWindow:
+    """What a window must hold, by its definition."""
+
+    def __init__(self, size: int, age: float) -> None:
+        self.size, self.age = size, age
+        self.all: list[Observed] = []
+
+    def held(self, now: float) -> list[Observed]:
+        return [sample for sample in self.all if sample[2] >= now - self.age][-self.size :]
+
+    def distribution(self, now: float) -> Distribution:
+        held = self.held(now)
+        return Distribution.of(
+            [rounded(seconds) for seconds, censored, _ in held if not censored],
+            [rounded(seconds) for seconds, censored, _ in held if censored],
+        )
+
+
+@given(events=observations, size=st.integers(1, 20), age=st.sampled_from([1.0, 10.0, 60.0]), asks=st.booleans())
+def test_it_slides_by_count_and_by_age_like_a_plain_list(
+    events: list[tuple[float, bool, float]], size: int, age: float, asks: bool
+) -> None:
+    window, plain, now = Window(size, age), PlainWindow(size, age), 0.0
+    for seconds, censored, passed in events:
+        now += passed
+        window.observe(seconds, censored, now)
+        plain.all.append((seconds, censored, now))
+        if asks:
+            assert window.count(now) == len(plain.held(now))
+    for moment in (now, now + age / 2, now + age, now + age + 0.25):
+        assert window.distribution(moment) == plain.distribution(moment)
+        assert window.count(moment) == len(plain.held(moment))
+
+
+@given(events=observations, size=st.integers(1, 20), to=st.integers(1, 20), age=st.sampled_from([1.0, 60.0]))
+def test_resized_it_goes_on_with_its_latest_samples(
+    events: list[tuple[float, bool, float]], size: int, to: int, age: float
+) -> None:
+    window, plain, now = Window(size, 20.0), PlainWindow(size, 20.0), 0.0
+    for number, (seconds, censored, passed) in enumerate(events):
+        if number == len(events) // 2:
+            plain.all = plain.all[-size:]
+            plain.size, plain.age = to, age
+            window.resize(to, age)
+        now += passed
+        window.observe(seconds, censored, now)
+        plain.all.append((seconds, censored, now))
+    assert window.distribution(now) == plain.distribution(now)
+
+
+@given(values=st.lists(on_scale, min_size=1, max_size=60), rank=st.integers(1, 60))
+def test_quantiles_are_within_1_percent_of_the_exact_ones(values: list[float], rank: int) -> None:
+    window = Window()
+    for value in values:
+        window.observe(value, False, 0.0)
+    rank = min(rank, len(values))
+    exact = sorted(values)[rank - 1]
+    assert abs(window.distribution(0.0).quantile(rank / len(values)) - exact) <= ERROR * exact * SLACK
+
+
+@given(values=st.lists(on_scale, max_size=60), censored=st.lists(on_scale, max_size=60), t=on_scale)
+def test_survival_is_exact_at_a_time_that_is_1_percent_off_at_most_when_nothing_was_broken_off_before(
+    values: list[float], censored: list[float], t: float
+) -> None:
+    censored = [max(value, t * 1.05) for value in censored]
+    window, exact = Window(), Distribution.of(values, censored)
+    for value in values:
+        window.observe(value, False, 0.0)
+    for value in censored:
+        window.observe(value, True, 0.0)
+    survival = window.distribution(0.0).survival(t)
+    assert (
+        exact.survival(t * (1 + ERROR) * SLACK) - 1e-12 <= survival <= exact.survival(t / (1 + ERROR) / SLACK) + 1e-12
+    )
+
+
+def test_after_its_age_without_a_sample_it_is_empty_and_holds_no_memory() -> None:
+    window = Window(1000, 60.0)
+    empty = memory(window)
+    for _ in range(1000):
+        window.observe(1.0, False, 100.0)
+    assert window.count(160.0) == 1000
+    assert memory(window) > 10_000
+    assert window.count(160.001) == 0
+    assert memory(window) <= empty
+    assert window.distribution(160.001) == Distribution.of([])
+
+
+def test_its_memory_is_bounded_however_many_samples_come() -> None:
+    window = Window(1000)
+    most = 0
+    for number in range(20_000):
+        window.observe(1.0, False, number / 1000)
+        most = max(most, memory(window))
+    assert most <= 1.25 * 10 * 1000 + 300
+
+
+def memory(window: Window) -> int:
+    return sys.getsizeof(window._codes) + sys.getsizeof(window._times)
+
+
+def test_its_rate_is_that_since_its_oldest_sample() -> None:
+    window = Window(10)
+    assert window.rate(0.0) == 0.0
+    for tenth in range(100):
+        window.observe(1.0, False, tenth / 10)
+    assert window.rate(9.9) == pytest.approx(10.0)
+    assert window.rate(18.0) == pytest.approx(1.0)
+    at_once = Window(10)
+    at_once.observe(1.0, False, 5.0)
+    at_once.observe(1.0, False, 5.0)
+    assert at_once.rate(5.0) == 0.0
+
+
+@pytest.mark.parametrize(("size", "age"), [(0, 60.0), (-1, 60.0), (10, 0.0), (10, -1.0), (10, nan)])
+def test_bounds_that_hold_nothing_are_refused(size: int, age: float) -> None:
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        Window(size, age)
