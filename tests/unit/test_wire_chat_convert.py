@@ -221,6 +221,11 @@ def message_of(raw: bytes) -> Any:
         stream([{"choices": [{"index": 0, "delta": []}]}]),
         stream([piece({"content": "a"}), piece({"content": ["b"]})]),
         stream([piece({"content": {"a": 1}}), piece({"content": 1})]),
+        stream([piece({"content": {"a": 1}}), piece({"content": []})]),
+        stream([piece({"content": [{"type": "text", "text": "a"}]}), piece({"content": {"a": 1}})]),
+        stream(
+            [piece({"content": [{"type": "text", "text": "a"}]}), piece({"content": [{"type": "text", "text": []}]})]
+        ),
         stream([piece({"tool_calls": ["odd"]})]),
         stream([piece({"tool_calls": True})]),
         stream([piece({"tool_calls": [{"index": "0"}]})]),
@@ -231,6 +236,30 @@ def message_of(raw: bytes) -> Any:
 def test_what_is_not_whole_or_not_clear_is_no_document(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         CHAT.as_document(raw)
+
+
+def test_thoughts_and_texts_in_lists_are_put_together_with_plain_texts() -> None:
+    thought = [{"type": "thinking", "thinking": [{"type": "text", "text": word}]} for word in ("h", "m")]
+    told = message(
+        ROLE,
+        piece({"content": "A"}),
+        *(piece({"content": [part]}) for part in thought),
+        piece({"content": [{"type": "text", "text": "Re"}, {"type": "reference", "reference_ids": [1]}]}),
+        piece({"content": ""}),
+        piece({"content": "d"}),
+        STOP,
+    )
+    whole = [
+        {"type": "text", "text": "A"},
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "Re"},
+        {"type": "reference", "reference_ids": [1]},
+        {"type": "text", "text": "d"},
+    ]
+    assert told == {"role": "assistant", "content": whole, "refusal": None}
+    again = document(CHAT.as_stream(CHAT.as_document(stream([piece(told), STOP]))))
+    assert again["choices"][0]["message"] == told
+    assert message(ROLE, piece({"content": thought[:1]}), STOP)["content"] == thought[:1], "an empty text is none"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from hedgerow.wire.chunks import (
     Json,
+    Pieces,
     added,
     choices_of,
     chunk_head,
@@ -77,9 +78,45 @@ def _add_delta(message: Json, calls: list[Json], delta: Any) -> None:
         return
     if not isinstance(delta, dict):
         raise ValueError("a delta that is no object")
-    merged(message, {key: value for key, value in delta.items() if key != "tool_calls"})
+    merged(message, {key: value for key, value in delta.items() if key not in ("tool_calls", "content")})
+    _add_content(message, delta.get("content"))
     for piece in objects(delta.get("tool_calls")):
         _add_call(calls, piece)
+
+
+def _add_content(message: Json, more: Any) -> None:
+    """A text; or, Mistral's, a list of thoughts and texts, which empty texts come before and plain ones after."""
+    held = message.get("content")
+    if not isinstance(held, list) and not isinstance(more, list):
+        message["content"] = merged(held, more)
+        return
+    if not isinstance(held, list):
+        message["content"], before = [], held
+        _add_content(message, None if before is None else str(before) if isinstance(before, Pieces) else before)
+        held = message["content"]
+    if isinstance(more, str):
+        more = [{"type": "text", "text": more}] if more else None
+    _continue(held, more)
+
+
+def _continue(parts: Any, more: Any) -> None:
+    """The next parts: what is of the last one's kind goes on with it."""
+    if not isinstance(parts, list):
+        raise ValueError("parts of a content that are no list")
+    for part in objects(more):
+        if part.get("type") not in _CONTINUED or "index" in part:
+            merged(parts, [part])
+            continue
+        if not parts or parts[-1].get("type") != part["type"]:
+            parts.append({})
+        for key, value in part.items():
+            if isinstance(value, list):
+                _continue(parts[-1].setdefault(key, []), value)
+            else:
+                merged(parts[-1], {key: value})
+
+
+_CONTINUED = ("text", "thinking")
 
 
 def _add_call(calls: list[Json], piece: Json) -> None:
