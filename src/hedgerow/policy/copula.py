@@ -1,0 +1,76 @@
+"""How the backup's time goes with the primary's: a Gaussian copula, which knows ranks only and has one parameter.
+
+A rank is the share of a law's times that are not longer. With standard normal scores a, b of the ranks u, v,
+correlated by r, and s = sqrt(1 - r^2),
+
+    P(V <= v | U > u) = integral to b of phi(x) * Phi((r x - a) / s) dx / (1 - u)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from math import erfc, sqrt
+from statistics import NormalDist
+
+STRONGEST = 0.95
+"""The largest correlation that can be asked for: beyond it a hedge is as good as useless, and the grid too coarse."""
+
+_STEP = 0.125
+_LOWEST = -4.0
+_NORMAL = NormalDist()
+_SCORES = tuple(_LOWEST + _STEP * node for node in range(77))
+_DENSITIES = tuple(_NORMAL.pdf(score) for score in _SCORES)
+_LAST = len(_SCORES) - 1
+_LOWEST_RANK = _NORMAL.cdf(_LOWEST)
+_EDGE = 1e-9
+"""Ranks are kept this far from 0 and 1, where scores are infinite."""
+
+_score = _NORMAL.inv_cdf
+
+
+def score(rank: float) -> float:
+    """The standard normal quantile of a rank; ranks of 0 and 1, and beyond, count as 1e-9 from there."""
+    return _score(min(max(rank, _EDGE), 1.0 - _EDGE))
+
+
+def given_slower(rank: float, correlation: float) -> Callable[[float], float]:
+    """P(V <= v | U > rank) as a function of v; exact to 0.003. Making it takes some 20 us, a call well under 1 us.
+
+    `correlation` is in [0, `STRONGEST`]; raises `ValueError` for others.
+    """
+    if not 0.0 <= correlation <= STRONGEST:
+        raise ValueError(f"correlation must be in [0, {STRONGEST}]")
+    if correlation == 0.0:
+        return _independent
+    row = _row(score(rank), correlation)
+
+    def share(v: float) -> float:
+        if v <= _LOWEST_RANK:
+            return row[0] * max(v, 0.0) / _LOWEST_RANK
+        if v >= 1.0:
+            return 1.0
+        place = (_score(v) - _LOWEST) / _STEP
+        node = int(place)
+        if node >= _LAST:
+            return 1.0
+        return row[node] + (place - node) * (row[node + 1] - row[node])
+
+    return share
+
+
+def _independent(v: float) -> float:
+    return min(max(v, 0.0), 1.0)
+
+
+def _row(a: float, correlation: float) -> list[float]:
+    """P(V <= v | U > u) at the nodes: the integral by trapezoids, over its own total."""
+    spread = sqrt(2.0 * (1.0 - correlation * correlation))
+    slope, shift = correlation / spread, a / spread
+    heights = [d * erfc(shift - slope * b) for b, d in zip(_SCORES, _DENSITIES, strict=True)]
+    below = heights[0]  # what lies under the first node, which is next to nothing
+    areas = [below]
+    for left, right in pairwise(heights):
+        below += left + right
+        areas.append(below)
+    return [area / below for area in areas] if below > 0.0 else [1.0] * len(areas)
