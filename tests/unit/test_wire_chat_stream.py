@@ -21,6 +21,7 @@ from tests.unit.chat_stream_support import (
     chunk,
     failed,
     frame,
+    of,
     run,
     scanner,
     usage,
@@ -193,3 +194,9 @@ def test_what_is_no_stream_of_chunks_is_a_protocol_failure(stream: bytes) -> Non
 
 def test_an_html_page_is_told_at_its_first_byte() -> None:
     assert failed(scanner().feed(b"<")).message == "an HTML page instead of a stream"
+
+
+def test_a_flat_error_fails_before_and_after_commit() -> None:
+    flat = frame(object="error", message="lost", type="InternalServerError", code=500)
+    assert failed(scanner().feed(flat)).kind is FailureClass.SERVER_ERROR
+    assert failed(of(run(ROLE, RED, flat)[3]).failure).kind is FailureClass.SERVER_ERROR

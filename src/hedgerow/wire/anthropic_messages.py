@@ -13,7 +13,7 @@ from hedgerow.wire.anthropic_convert import as_document, as_stream
 from hedgerow.wire.anthropic_scan import MessageBody, MessageStream
 from hedgerow.wire.base import Facts, Family, Protocol, Scanner
 from hedgerow.wire.body import edit, quoted, replace_model
-from hedgerow.wire.request import Reader, Routed, model_of, stream_of
+from hedgerow.wire.request import Reader, Routed, model_of, stream_of, uploaded_file
 
 _CLIENT_TOOL = re.compile(r"custom|(?:bash|text_editor|memory)_\d+")
 """Tools that the client executes, after one answer was chosen: asking twice does nothing twice."""
@@ -51,7 +51,7 @@ class AnthropicMessages(Protocol):
         return Facts(
             model_of(request),
             request.stream is not None and stream_of(request),
-            _side_effects(request, body),
+            _side_effects(request, body) or uploaded_file(body),
             limit if isinstance(limit, int) else None,
         )
 

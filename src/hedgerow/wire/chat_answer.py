@@ -83,10 +83,11 @@ class Answer(msgspec.Struct, Generic[C], gc=False):
 
     choices: list[C] | msgspec.UnsetType | None = msgspec.UNSET
     error: Any = None
+    object: Any = None
 
     def failed(self) -> bool:
-        """Whether it reports an error."""
-        if self.error:
+        """Whether it reports an error: in OpenAI's form, or flat as old vLLM does."""
+        if self.error or self.object == "error":
             return True
         for choice in self.choices or ():  # noqa: SIM110  # a generator would double the cost of every chunk
             if choice.finish_reason == "error":

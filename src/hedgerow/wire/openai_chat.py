@@ -11,7 +11,7 @@ from hedgerow.wire.base import Facts, Scanner
 from hedgerow.wire.chat_convert import as_document, as_stream
 from hedgerow.wire.chat_scan import ChatBody, ChatStream
 from hedgerow.wire.openai_base import CompletionProtocol, reports_usage
-from hedgerow.wire.request import Reader, Routed, model_of, stream_of
+from hedgerow.wire.request import Reader, Routed, model_of, stream_of, uploaded_file
 from hedgerow.wire.skipped import Skipped
 
 _CLIENT_TOOLS = ("function", "custom")
@@ -56,7 +56,7 @@ class OpenAIChat(CompletionProtocol):
         return Facts(
             model_of(request),
             stream,
-            _side_effects(request),
+            _side_effects(request) or uploaded_file(body),
             limit if isinstance(limit, int) else None,
             _needs(request),
             wants_usage=reports_usage(stream, request.stream_options),

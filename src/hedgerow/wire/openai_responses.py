@@ -10,7 +10,7 @@ from hedgerow.events import Failure, Headers
 from hedgerow.wire.base import Facts, Scanner
 from hedgerow.wire.body import edit, replace_model
 from hedgerow.wire.openai_base import OpenAIProtocol
-from hedgerow.wire.request import Reader, Routed, model_of, stream_of
+from hedgerow.wire.request import Reader, Routed, model_of, stream_of, uploaded_file
 from hedgerow.wire.responses_convert import as_document, as_stream
 from hedgerow.wire.responses_scan import ResponsesBody, ResponsesStream
 
@@ -64,7 +64,7 @@ class OpenAIResponses(OpenAIProtocol):
         return Facts(
             model_of(request),
             stream_of(request),
-            _side_effects(request),
+            _side_effects(request) or uploaded_file(body),
             limit if isinstance(limit, int) else None,
             ("store",) if request.store is None else (),
         )

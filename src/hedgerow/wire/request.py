@@ -66,6 +66,14 @@ class Reader(Generic[R]):
         return Once(value)
 
 
+def uploaded_file(body: bytes) -> str | None:
+    """Why a request must not be sent twice that names a file: an uploaded file lives in one account."""
+    return "an uploaded file" if body.find(b'"file_id"') >= 0 and _FILE_ID.search(body) is not None else None
+
+
+_FILE_ID = re.compile(rb'"file_id"\s*:\s*"')
+
+
 def model_of(request: Routed) -> str:
     """The `model` field. Raises `RequestError` (400) when it is missing or no usable string."""
     if request.model is None:
