@@ -1,7 +1,8 @@
 """Events as lines of JSON in a file: `{"event": "attempt_ended", ...}`, its fields as in `hedgerow.events`.
 
 `time` is when it happened, in Unix seconds. All other times are the loop's monotonic seconds, as in the events:
-differences mean something, the numbers themselves do not. Of a failure the class, the message, the status and `retry_after` are written, never the upstream's header fields or body.
+differences mean something, the numbers themselves do not. Of a failure the class, the message, the status and
+`retry_after` are written, never the upstream's header fields or body.
 """
 
 from __future__ import annotations
