@@ -61,6 +61,16 @@ class Reason(StrEnum):
     DEADLINE = "deadline"
     TARGETS = "targets"
     BUDGET = "budget"
+    BREAKER = "breaker"
+    QUOTA = "quota"
+    OUTAGE = "outage"
+    TOO_LARGE = "too_large"
+    CONDITION = "condition"
+    ROLLOUT = "rollout"
+    KILL_SWITCH = "kill_switch"
+    BACKGROUND = "background"
+    PROBABILITY = "probability"
+    SHADOW = "shadow"
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
