@@ -34,8 +34,8 @@ class Driver(Protocol):
     def commit(self, attempt: int) -> None:
         """Deliver this attempt's answer."""
 
-    def skip(self, reason: Reason, detail: str) -> None:
-        """A hedge was due and is not launched."""
+    def skip(self, reason: Reason, detail: str, role: Role) -> None:
+        """A hedge or failover was due and is not launched."""
 
     def fail(self, attempt: int, failure: Failure) -> None:
         """Tell the client this failure: nobody can win any more."""
@@ -58,6 +58,7 @@ class Run:
         "_alarm",
         "_candidates",
         "_driver",
+        "_hedgeable",
         "_over",
         "_plan",
         "_race",
@@ -77,7 +78,9 @@ class Run:
         *,
         alarm: Alarm,
         stall: float = inf,
+        hedgeable: int | None = None,
     ) -> None:
+        self._hedgeable = hedgeable
         self._driver = driver
         self._plan = plan
         self._candidates = candidates
@@ -155,7 +158,7 @@ class Run:
         """The race, caught up with what has happened: its first attempt was launched at the start."""
         race = self._race
         if race is None:
-            race = self._race = Race(self._plan, self._candidates, self._whether)
+            race = self._race = Race(self._plan, self._candidates, self._whether, hedgeable=self._hedgeable)
             race.start(self._started_at)
         return race
 
@@ -171,7 +174,7 @@ class Run:
                     driver.commit(attempt)
                 case Cancel(attempt, failure):
                     driver.cancel(attempt, failure)
-                case Skip(reason, detail):
-                    driver.skip(reason, detail)
+                case Skip(reason, detail, role):
+                    driver.skip(reason, detail, role)
                 case Fail(attempt, failure):
                     driver.fail(attempt, failure)

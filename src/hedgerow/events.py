@@ -137,17 +137,37 @@ class AttemptLaunched(msgspec.Struct, frozen=True, gc=False):
 
 
 class HedgeSkipped(msgspec.Struct, frozen=True, gc=False):
-    """A hedge's time had come and it was not launched."""
+    """A hedge's time had come and it was not launched; with role `failover`: an attempt after a failure was not."""
 
     request_id: str
     route: str
     reason: Reason
     at: float
     detail: str = ""
+    role: Role = Role.HEDGE
+
+
+class FirstToken(msgspec.Struct, frozen=True, gc=False):
+    """An attempt has won: its first token is here, or the whole of an answer that is not streamed.
+
+    `stream` and `input_tokens` as in `AttemptEnded`.
+    """
+
+    request_id: str
+    attempt: int
+    target: str
+    role: Role
+    launched_at: float
+    at: float
+    stream: bool
+    input_tokens: int
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
-    """An attempt is over. Times are None where the attempt did not get that far."""
+    """An attempt is over. Times are None where the attempt did not get that far.
+
+    `stream`: its target was asked for a stream. `input_tokens` is an estimate from the size of the request's body.
+    """
 
     request_id: str
     attempt: int
@@ -162,6 +182,8 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     received_bytes: int
     failure: Failure | None = None
     usage: Usage | None = None
+    stream: bool = True
+    input_tokens: int = 0
 
 
 class RequestFinished(msgspec.Struct, frozen=True, gc=False):
@@ -194,7 +216,7 @@ class TargetTakenOut(msgspec.Struct, frozen=True, gc=False):
     until: float
 
 
-Event = RequestStarted | AttemptLaunched | HedgeSkipped | AttemptEnded | RequestFinished | TargetTakenOut
+Event = RequestStarted | AttemptLaunched | HedgeSkipped | FirstToken | AttemptEnded | RequestFinished | TargetTakenOut
 Listener = Callable[[Event], None]
 """Told of events as they happen, on the loop: it must be quick and must not raise.
 

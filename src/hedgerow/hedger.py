@@ -7,7 +7,7 @@ A `Hedger` outlives requests. For each request it makes a `Run` (the engine's) a
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import get_args
 
@@ -16,14 +16,11 @@ import msgspec
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Driver, Run
 from hedgerow.events import (
-    AttemptEnded,
-    AttemptLaunched,
     Event,
     Failure,
     FailureClass,
     Listener,
-    RequestFinished,
-    RequestStarted,
+    Role,
 )
 from hedgerow.policy.budget import Budget
 from hedgerow.policy.health import Health
@@ -48,7 +45,8 @@ def _budget(policy: Policy) -> Budget | None:
     return Budget(policy.budget) if policy.budget is not None and policy.budget < most else None
 
 
-_OF_EVERY_REQUEST = (RequestStarted, AttemptLaunched, AttemptEnded, RequestFinished)
+def _hedges_only(guard: Callable[[float], Refusal | None]) -> Whether:
+    return lambda role, _attempt, _candidate, now: guard(now) if role is Role.HEDGE else None
 
 
 class Hedger:
@@ -85,8 +83,8 @@ class Hedger:
             kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
             for kind in get_args(Event)
         }
-        self.heard = any(self._audience[kind] for kind in _OF_EVERY_REQUEST)
-        """Whether somebody listens to what every request tells; else those records need not be made."""
+        self.heard = frozenset(kind for kind, audience in self._audience.items() if audience)
+        """What somebody listens to; other records need not be made."""
         self._health = health or Health()
         self._stall = policy.stall
         self._everyone: Sequence[int] = range(len(self.places))
@@ -104,7 +102,7 @@ class Hedger:
             for replayable in (True, False)
         }
         self._budget = _budget(policy)
-        self._whether: Whether | None = None if self._budget is None else self._budget.take
+        self._whether: Whether | None = None if self._budget is None else _hedges_only(self._budget.take)
         self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
 
     def narrowed(self, which: Sequence[int]) -> Hedger:
@@ -136,7 +134,7 @@ class Hedger:
             candidates = [candidates[index] for index in order]
         if self._budget is not None:
             self._budget.earn()
-        whether = self._whether if refusal is None else lambda _now: refusal  # it costs the budget nothing
+        whether = self._whether if refusal is None else _hedges_only(lambda _now: refusal)
         plan = self._plans[stream, replayable]
         return Run(driver, plan, candidates, whether, alarm=alarm, stall=self._stall), order
 

@@ -283,7 +283,8 @@ def test_what_happens_is_written_to_the_event_log(key: str, lab: LabProcess, tmp
     assert [each["event"] for each in events] == [
         "request_started",
         "attempt_launched",
+        "first_token",
         "attempt_ended",
         "request_finished",
     ]
-    assert events[2]["usage"]["source"] == "reported"
+    assert events[3]["usage"]["source"] == "reported"

@@ -52,7 +52,7 @@ class Scripted:
         self.note(f"commit {attempt}")
         self.touch()
 
-    def skip(self, reason: Reason, detail: str) -> None:
+    def skip(self, reason: Reason, detail: str, role: Role) -> None:
         self.note(f"skip {reason}")
 
     def fail(self, attempt: int, failure: Failure) -> None:
@@ -164,7 +164,7 @@ def test_a_client_that_leaves_during_the_stagger_launches_nothing_more() -> None
 def test_a_guard_is_asked_at_the_moment_the_hedge_is_due() -> None:
     asked: list[float] = []
 
-    def guard(now: float) -> Refusal | None:
+    def guard(_role: Role, _attempt: int, _candidate: int, now: float) -> Refusal | None:
         asked.append(now)
         return Refusal(Reason.CLIENT_OPT_OUT)
 

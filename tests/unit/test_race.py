@@ -158,23 +158,37 @@ def test_a_client_that_leaves_cancels_everything() -> None:
 
 
 def test_a_guard_is_asked_when_the_hedge_is_due_and_its_reason_is_told_once() -> None:
-    asked: list[float] = []
+    asked: list[tuple[Role, int, int, float]] = []
 
-    def guard(now: float) -> Refusal | None:
-        asked.append(now)
+    def guard(role: Role, attempt: int, candidate: int, now: float) -> Refusal | None:
+        asked.append((role, attempt, candidate, now))
         return Refusal(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")
 
     race = Race(PLAN, (A, B), guard)
     race.start(0.0)
     assert race.tick(2.0) == [Skip(Reason.CLIENT_OPT_OUT, "x-hedgerow-hedge: off")]
-    assert asked == [2.0]
+    assert asked == [(Role.HEDGE, 1, 1, 2.0)]
     assert race.wake_at == 20.0
 
 
 def test_a_refused_hedge_does_not_forbid_failover() -> None:
-    race = Race(PLAN, (A, B), lambda _now: Refusal(Reason.CLIENT_OPT_OUT))
+    race = Race(PLAN, (A, B), lambda role, *_: Refusal(Reason.CLIENT_OPT_OUT) if role is Role.HEDGE else None)
     race.start(0.0)
     race.tick(2.0)
+    assert race.failed(0, fails(FailureClass.CONNECT), 3.0) == [Launch(1, 1, Role.FAILOVER)]
+
+
+def test_a_guard_may_refuse_a_failover_too() -> None:
+    race = Race(PLAN, (A, B), lambda role, *_: Refusal(Reason.BUDGET, "spent") if role is Role.FAILOVER else None)
+    race.start(0.0)
+    lost = fails(FailureClass.CONNECT)
+    assert race.failed(0, lost, 1.0) == [Skip(Reason.BUDGET, "spent", Role.FAILOVER), Fail(0, lost)]
+
+
+def test_a_hedge_goes_to_no_target_that_is_only_for_failures() -> None:
+    race = Race(PLAN, (A, B), hedgeable=1)
+    race.start(0.0)
+    assert race.tick(2.0) == [Skip(Reason.TARGETS, "no other target to hedge to")]
     assert race.failed(0, fails(FailureClass.CONNECT), 3.0) == [Launch(1, 1, Role.FAILOVER)]
 
 

@@ -47,6 +47,7 @@ class Flight:
         "attempts",
         "facts",
         "hedged",
+        "input_tokens",
         "protocol",
         "question",
         "request_id",
@@ -80,6 +81,7 @@ class Flight:
         self.hedged = False
         self._gone = False
         self._paused = False
+        self.input_tokens = len(exchange.body) >> 2  # some four bytes each
         self.started_at = now = self.time()
         if protocol.hedgeable:
             self.run, self._order = route.hedger.run(
@@ -96,11 +98,9 @@ class Flight:
     def start(self) -> None:
         """Launch the first attempt."""
         self._exchange.listener = self
-        route = self.route
-        if route.hedger.heard:
-            route.hedger.emit(records.started(self))
-            if not self.protocol.hedgeable:
-                self.skip(Reason.SIDE_EFFECTS, ENDPOINT)
+        records.started(self)
+        if not self.protocol.hedgeable:
+            self.skip(Reason.SIDE_EFFECTS, ENDPOINT, _HEDGE)
         self.run.start(self.started_at)
 
     # The engine's Driver.
@@ -117,8 +117,7 @@ class Flight:
         held_limit = limits.held_bytes if self.question.asked.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
         self.attempts.append(launched)
-        if self.route.hedger.heard:
-            self.route.hedger.emit(records.launched(self, launched))
+        records.launched(self, launched)
         launched.call = target.send(
             launched,
             method=self._exchange.method,
@@ -144,6 +143,7 @@ class Flight:
         winner = self._winner = self.attempts[attempt]
         if (status := winner.status or 200) < 300:  # else it is only handed through
             self.route.hedger.answered(winner.target.place)
+        records.first_token(self, winner)
         if winner.whole is not None:
             fields = to_client(winner.headers) + answers.marks(self, winner)
             self._exchange.respond(status, (), winner.whole, fields)
@@ -158,10 +158,10 @@ class Flight:
         self.run.watch()
         winner.deliver_to(self._delivery.write)
 
-    def skip(self, reason: Reason, detail: str) -> None:
+    def skip(self, reason: Reason, detail: str, role: Role) -> None:
         detail = detail or self.facts.forbids_hedge or ""
-        log.debug("request %s: no hedge: %s %s", self.request_id, reason, detail)
-        self.route.hedger.emit(records.skipped(self, reason, detail))
+        log.debug("request %s: no %s: %s %s", self.request_id, role, reason, detail)
+        records.skipped(self, reason, detail, role)
 
     def fail(self, attempt: int, failure: Failure) -> None:
         try:
@@ -246,8 +246,7 @@ class Flight:
 
     def _complete(self, winner: Attempt, usage: Usage | None) -> None:
         winner.ended = True
-        if self.route.hedger.heard:
-            self.route.hedger.emit(records.ended(self, winner, _WON, None, usage))
+        records.ended(self, winner, _WON, None, usage)
         self._finish(_WON, winner.status, usage)
 
     def _break_off(self, failure: Failure, usage: Usage | None) -> None:
@@ -269,11 +268,7 @@ class Flight:
         if failure is not None and outcome is Outcome.FAILED:
             why = failure.kind, failure.message
             log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
-        if self.route.hedger.heard:
-            if usage is None:
-                usage = attempt.usage()
-            self.route.hedger.emit(records.ended(self, attempt, outcome, failure, usage))
-        return usage
+        return records.ended(self, attempt, outcome, failure, usage)
 
     def _crashed(self) -> None:
         """A fault of our own after the race was decided: nothing else would ever end this request."""
@@ -296,5 +291,4 @@ class Flight:
         if self._gateway.debug:
             took, route = self.time() - self.started_at, self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
-        if self.route.hedger.heard:
-            self.route.hedger.emit(records.finished(self, winner, launched, outcome, status, usage))
+        records.finished(self, winner, launched, outcome, status, usage)

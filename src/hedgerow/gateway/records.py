@@ -1,4 +1,4 @@
-"""The records that tell listeners of a request; a flight asks for one only where somebody hears its kind."""
+"""The records that tell listeners of a request; each is made only where somebody hears its kind."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from hedgerow.events import (
     AttemptEnded,
     AttemptLaunched,
     Failure,
+    FirstToken,
     HedgeSkipped,
     Outcome,
     Reason,
     RequestFinished,
     RequestStarted,
+    Role,
     Usage,
 )
 
@@ -24,65 +26,108 @@ _MODEL = 200
 """Characters of a model's name that are told; clients may send anything."""
 
 
-def started(flight: Flight) -> RequestStarted:
+def started(flight: Flight) -> None:
     """A request begins."""
+    hedger = flight.route.hedger
+    if RequestStarted not in hedger.heard:
+        return
     model = flight.facts.model
-    return RequestStarted(
-        flight.request_id,
-        flight.route.name,
-        flight.protocol.name,
-        flight.facts.stream,
-        flight.started_at,
-        None if model is None else model[:_MODEL],
+    hedger.emit(
+        RequestStarted(
+            flight.request_id,
+            flight.route.name,
+            flight.protocol.name,
+            flight.facts.stream,
+            flight.started_at,
+            None if model is None else model[:_MODEL],
+        )
     )
 
 
-def launched(flight: Flight, attempt: Attempt) -> AttemptLaunched:
+def launched(flight: Flight, attempt: Attempt) -> None:
     """An attempt begins."""
-    return AttemptLaunched(flight.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at)
+    hedger = flight.route.hedger
+    if AttemptLaunched in hedger.heard:
+        target = attempt.target.name
+        hedger.emit(AttemptLaunched(flight.request_id, attempt.index, target, attempt.role, attempt.launched_at))
 
 
-def skipped(flight: Flight, reason: Reason, detail: str) -> HedgeSkipped:
-    """A hedge was due and is not launched, now."""
-    return HedgeSkipped(flight.request_id, flight.route.name, reason, flight.time(), detail)
+def skipped(flight: Flight, reason: Reason, detail: str, role: Role) -> None:
+    """A hedge or failover was due and is not launched, now."""
+    hedger = flight.route.hedger
+    hedger.emit(HedgeSkipped(flight.request_id, hedger.name, reason, flight.time(), detail, role))
+
+
+def first_token(flight: Flight, attempt: Attempt) -> None:
+    """An attempt has won."""
+    hedger = flight.route.hedger
+    if FirstToken not in hedger.heard:
+        return
+    hedger.emit(
+        FirstToken(
+            flight.request_id,
+            attempt.index,
+            attempt.target.name,
+            attempt.role,
+            attempt.launched_at,
+            attempt.launched_at if attempt.first_token_at is None else attempt.first_token_at,
+            flight.question.asked.stream,
+            flight.input_tokens,
+        )
+    )
 
 
 def ended(
     flight: Flight, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None
-) -> AttemptEnded:
-    """An attempt is over, now."""
-    return AttemptEnded(
-        flight.request_id,
-        attempt.index,
-        attempt.target.name,
-        attempt.role,
-        outcome,
-        attempt.launched_at,
-        attempt.headers_at,
-        attempt.first_token_at,
-        flight.time(),
-        attempt.status,
-        attempt.tally(),
-        failure,
-        usage,
+) -> Usage | None:
+    """An attempt is over, now. Returns its usage, where anybody wants to hear of it."""
+    hedger = flight.route.hedger
+    if AttemptEnded not in hedger.heard:
+        return usage
+    if usage is None and outcome is not Outcome.WON:
+        usage = attempt.usage()
+    hedger.emit(
+        AttemptEnded(
+            flight.request_id,
+            attempt.index,
+            attempt.target.name,
+            attempt.role,
+            outcome,
+            attempt.launched_at,
+            attempt.headers_at,
+            attempt.first_token_at,
+            flight.time(),
+            attempt.status,
+            attempt.tally(),
+            failure,
+            usage,
+            flight.question.asked.stream,
+            flight.input_tokens,
+        )
     )
+    return usage
 
 
 def finished(
     flight: Flight, winner: Attempt | None, launched: int, outcome: Outcome, status: int | None, usage: Usage | None
-) -> RequestFinished:
+) -> None:
     """A request is over, now, after so many attempts."""
-    return RequestFinished(
-        flight.request_id,
-        flight.route.name,
-        flight.protocol.name,
-        flight.facts.stream,
-        flight.started_at,
-        winner.first_token_at if winner is not None else None,
-        flight.time(),
-        status,
-        winner.index if winner is not None else None,
-        launched,
-        outcome,
-        usage,
+    hedger = flight.route.hedger
+    if RequestFinished not in hedger.heard:
+        return
+    hedger.emit(
+        RequestFinished(
+            flight.request_id,
+            flight.route.name,
+            flight.protocol.name,
+            flight.facts.stream,
+            flight.started_at,
+            winner.first_token_at if winner is not None else None,
+            flight.time(),
+            status,
+            winner.index if winner is not None else None,
+            launched,
+            outcome,
+            usage,
+        )
     )

@@ -178,7 +178,7 @@ def _one_delay(kinds: Sequence[_Kind], money: float, aim: Aim) -> float:
     """The shortest delay that the money affords when all cells have the same; `inf` when none does."""
 
     def affordable(delay: float) -> bool:
-        return sum(kind.price * kind.primary.survival(delay) for kind in kinds) <= money
+        return sum(kind.price * kind.primary.survival(delay) for kind in kinds) <= money * (1.0 + 1e-9)
 
     low, high = aim.min_delay, min(max(kind.curve.affordable(aim.budget) for kind in kinds), aim.max_delay)
     if affordable(low):

@@ -7,7 +7,7 @@ from math import inf
 
 import msgspec
 
-from hedgerow.events import Reason
+from hedgerow.events import Reason, Role
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -68,5 +68,5 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
 
 
-Whether = Callable[[float], Refusal | None]
-"""Asked when a hedge is due: None means go ahead."""
+Whether = Callable[[Role, int, int, float], Refusal | None]
+"""Asked before any attempt but the first is launched: role, attempt, candidate (an index), now. None: go ahead."""

@@ -47,10 +47,11 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Skip(msgspec.Struct, frozen=True, gc=False):
-    """A hedge was due and is not launched."""
+    """A hedge or failover was due and is not launched."""
 
     reason: Reason
     detail: str = ""
+    role: Role = Role.HEDGE
 
 
 class Fail(msgspec.Struct, frozen=True, gc=False):
@@ -92,6 +93,7 @@ class Race:
         "_excluded",
         "_failures",
         "_hedge_at",
+        "_hedgeable",
         "_hedges",
         "_launched_at",
         "_next",
@@ -106,10 +108,19 @@ class Race:
         "winner",
     )
 
-    def __init__(self, plan: Plan, candidates: Sequence[Candidate], whether: Whether | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        candidates: Sequence[Candidate],
+        whether: Whether | None = None,
+        *,
+        hedgeable: int | None = None,
+    ) -> None:
+        """Hedges go only to the first `hedgeable` candidates (None: to all); the others are for failures alone."""
         if not candidates:
             raise ValueError("a race needs at least one candidate")
         self._plan = plan
+        self._hedgeable = len(candidates) if hedgeable is None else hedgeable
         self._candidates = candidates
         self._whether = whether
         self._launched_at: list[float] = []
@@ -216,12 +227,12 @@ class Race:
         self._hedge_at = now + self._plan.delay if may_hedge else inf
         return Launch(attempt, candidate, role)
 
-    def _find_candidate(self) -> int | None:
-        """The next candidate not ruled out by an earlier failure, None when no attempt may be added."""
+    def _find_candidate(self, end: int) -> int | None:
+        """The next candidate before `end` not ruled out by an earlier failure; None when no attempt may be added."""
         if self._sealed or len(self._launched_at) >= self._plan.max_attempts:
             return None
         excluded = self._excluded
-        for index in range(self._next, len(self._candidates)):
+        for index in range(self._next, end):
             place = self._candidates[index]
             if not excluded or excluded.isdisjoint(
                 ((Next.OTHER_ACCOUNT, place.account), (Next.OTHER_TARGET, place.target))
@@ -233,16 +244,23 @@ class Race:
         self._hedge_at = inf
         if not self._running:
             return
-        candidate = self._find_candidate()
+        candidate = self._find_candidate(self._hedgeable)
         if not self._plan.replayable:
             commands.append(Skip(Reason.SIDE_EFFECTS))
         elif candidate is None:
             commands.append(Skip(Reason.TARGETS, "no other target to hedge to"))
-        elif self._whether is not None and (refusal := self._whether(now)) is not None:
-            commands.append(Skip(refusal.reason, refusal.detail))
-        else:
+        elif self._may(Role.HEDGE, candidate, now, commands):
             self._hedges += 1
             commands.append(self._launch(candidate, Role.HEDGE, now))
+
+    def _may(self, role: Role, candidate: int, now: float, commands: list[Command]) -> bool:
+        """Whether the guards let this attempt be launched now; their refusal is a command too."""
+        if self._whether is None:
+            return True
+        refusal = self._whether(role, len(self._launched_at), candidate, now)
+        if refusal is not None:
+            commands.append(Skip(refusal.reason, refusal.detail, role))
+        return refusal is None
 
     def _lose(self, attempt: int, failure: Failure, now: float, commands: list[Command]) -> None:
         """Record a failed attempt and launch the next at once where the failure's class allows."""
@@ -254,8 +272,8 @@ class Race:
         elif where is not Next.ANYWHERE:
             loser = self._candidates[self._went_to[attempt]]
             self._excluded.add((where, loser.account if where is Next.OTHER_ACCOUNT else loser.target))
-        candidate = self._find_candidate()
-        if candidate is not None:
+        candidate = self._find_candidate(len(self._candidates))
+        if candidate is not None and self._may(Role.FAILOVER, candidate, now, commands):
             commands.append(self._launch(candidate, Role.FAILOVER, now))
 
     def _expire(self, expired: list[int], late: Failure, now: float, commands: list[Command]) -> None:

@@ -62,6 +62,9 @@ _PRECISION = 1e-4
 _NOTHING = 1e-3
 """An improvement by less than this share is none, and nothing is spent on it."""
 
+_THIRDS = 6
+"""How often the space around the best of the delays is cut to two thirds, to find a better one."""
+
 Choice = tuple[float, float]
 """A delay and a probability."""
 NEVER: Choice = (inf, 0.0)
@@ -169,11 +172,26 @@ class Curve:
         if (gain := look.gain(delay)) > most:
             most, choice = gain, (delay, 1.0)
         if randomise and most < enough:
+            best = -1
             for index in range(min(first, len(look.gains)) - 1, -1, -1):
-                probability = share / self.hedged[index]
-                if (gain := probability * look.gains[index]) > most:
-                    most, choice = gain, (self.delays[index], probability)
+                if (gain := share / self.hedged[index] * look.gains[index]) > most:
+                    most, best = gain, index
+            if best >= 0:
+                return self._between(share, look, best)
         return most, choice
+
+    def _between(self, share: float, look: Look, best: int) -> tuple[float, Choice]:
+        """The most that hedging by chance gains, near the `best` delay: between the one before it and the one after."""
+
+        def tried(delay: float) -> tuple[float, Choice]:
+            probability = min(1.0, share / self._primary.survival(delay))
+            return probability * look.gain(delay), (delay, probability)
+
+        low, high = self.delays[max(best - 1, 0)], self.delays[min(best + 1, len(self.delays) - 1)]
+        for _ in range(_THIRDS):
+            left, right = (2.0 * low + high) / 3.0, (low + 2.0 * high) / 3.0
+            low, high = (left, high) if tried(left)[0] < tried(right)[0] else (low, right)
+        return max(tried((low + high) / 2.0), tried(self.delays[best]))
 
 
 def single_r(
