@@ -14,21 +14,12 @@ from __future__ import annotations
 from hedgerow.config.describe import all_keys, describe
 from hedgerow.config.environment import from_environment
 from hedgerow.config.load import load, loads
-from hedgerow.config.models import (
-    Connections,
-    Hedge,
-    Limits,
-    Route,
-    ServerSettings,
-    ServerTimeouts,
-    ServerTls,
-    Target,
-    TargetTls,
-    Timeouts,
-)
 from hedgerow.config.network import Address, SecretFile
+from hedgerow.config.route import Hedge, Route, Timeouts
 from hedgerow.config.schema import json_schema
+from hedgerow.config.server import Limits, ServerSettings, ServerTimeouts, ServerTls
 from hedgerow.config.settings import Settings
+from hedgerow.config.target import Connections, Target, TargetTls
 
 __all__ = [
     "Address",

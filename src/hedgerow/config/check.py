@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from hedgerow.config.models import Route, ServerSettings, Target
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import Problem, did_you_mean, show_path
 from hedgerow.config.providers import PROVIDERS
+from hedgerow.config.route import Route
+from hedgerow.config.server import ServerSettings
+from hedgerow.config.target import Target
 from hedgerow.config.units import show_duration, show_percent
 from hedgerow.wire import lookup
 from hedgerow.wire.base import KEY_HEADERS, Family

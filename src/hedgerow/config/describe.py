@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
+from hedgerow.config.base import Model
 from hedgerow.config.fields import Leaf
-from hedgerow.config.models import Model
 from hedgerow.config.providers import PROVIDERS
 from hedgerow.config.settings import Settings
 

@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from hedgerow.config.check import is_own_address
-from hedgerow.config.models import Route, ServerSettings, Target
 from hedgerow.config.network import Address
 from hedgerow.config.providers import PROVIDERS, Provider
+from hedgerow.config.route import Route
+from hedgerow.config.server import ServerSettings
 from hedgerow.config.settings import Settings
+from hedgerow.config.target import Target
 from hedgerow.errors import ConfigError
 
 _ANY_MODEL = ("openrouter", "openai")  # who gets names nobody else claims, before the order of PROVIDERS

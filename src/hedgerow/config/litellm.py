@@ -10,8 +10,8 @@ import yaml
 from yaml.error import MarkedYAMLError, YAMLError
 
 from hedgerow.config.litellm_target import LITERAL, LeftOut, Notes, is_own_server, target, value
-from hedgerow.config.models import FIRST_TOKEN, TOTAL, Hedge
 from hedgerow.config.problem import show_path
+from hedgerow.config.route import FIRST_TOKEN, TOTAL, Hedge
 from hedgerow.config.units import parse_duration, show_duration
 from hedgerow.errors import ConfigError
 

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from hedgerow.config.models import Target
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import show_path
 from hedgerow.config.providers import PROVIDERS
+from hedgerow.config.target import Target
 
 Notes = list[str]
 

@@ -13,9 +13,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hedgerow.config import check
-from hedgerow.config.models import Model, Route, ServerSettings, Target
+from hedgerow.config.base import Model
 from hedgerow.config.problem import KeyPath, Problem, did_you_mean, show_path
+from hedgerow.config.route import Route
+from hedgerow.config.server import ServerSettings
 from hedgerow.config.settings import Settings
+from hedgerow.config.target import Target
 from hedgerow.config.tree import SyntaxProblem, Tree, parse
 from hedgerow.config.units import parse_duration
 from hedgerow.errors import ConfigError

@@ -7,9 +7,12 @@ from typing import Annotated
 from pydantic import Field, PrivateAttr, model_validator
 
 from hedgerow.config import check
+from hedgerow.config.base import Model
 from hedgerow.config.fields import problem
-from hedgerow.config.models import Model, Route, ServerSettings, Target
 from hedgerow.config.problem import show_path
+from hedgerow.config.route import Route
+from hedgerow.config.server import ServerSettings
+from hedgerow.config.target import Target
 from hedgerow.policy.naming import RouteNames
 
 

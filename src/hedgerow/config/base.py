@@ -1,0 +1,34 @@
+"""What the settings have in common. Every key is described in its model and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from hedgerow.config.fields import Leaf, duration
+
+DAY = 86_400.0
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+Patience = Annotated[float, duration(0.001, DAY)]
+"""A timeout in seconds; never nought, never endless."""
+
+
+class Model(BaseModel):
+    """Immutable, knows all its keys, and keeps values (which may be secrets) out of its error messages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_sections(cls, data: Any) -> Any:
+        """A section with nothing below it (all of it commented out) means its defaults."""
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if value is not None or not cls._is_section(key)}
+
+    @classmethod
+    def _is_section(cls, key: str) -> bool:
+        field = cls.model_fields.get(key)
+        return field is not None and not any(isinstance(each, Leaf) for each in field.metadata)

@@ -1,0 +1,74 @@
+"""The gateway's own side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import SecretStr
+
+from hedgerow.config.base import DAY, GIB, KIB, MIB, Model, Patience
+from hedgerow.config.fields import FLAG, OUTPUT, REQUIRED_FILE, duration, one_of, size, text
+from hedgerow.config.network import ADDRESS, API_KEYS, Address
+
+
+class ServerTls(Model):
+    """HTTPS towards clients. Left out, the server speaks plain HTTP."""
+
+    cert: Annotated[Path, REQUIRED_FILE]
+    """PEM file of the certificate, followed by its chain."""
+    key: Annotated[Path, REQUIRED_FILE]
+    """PEM file of the certificate's private key."""
+
+
+class Limits(Model):
+    """How much memory one request may use."""
+
+    header_bytes: Annotated[int, size(KIB, 16 * MIB)] = 64 * KIB
+    """Largest head of a request; beyond it the answer is 431."""
+    body_bytes: Annotated[int, size(KIB, 4 * GIB)] = 64 * MIB
+    """Largest body of a request; beyond it the answer is 413."""
+    held_bytes: Annotated[int, size(KIB, GIB)] = 4 * MIB
+    """Most bytes of one attempt's stream held back until its first token; beyond it the attempt fails."""
+    answer_bytes: Annotated[int, size(KIB, 4 * GIB)] = 64 * MIB
+    """Largest non-streaming answer of an attempt; beyond it the attempt fails."""
+
+
+class ServerTimeouts(Model):
+    """How patient the server is with its clients."""
+
+    header: Patience = 10.0
+    """How long a client may take to send the head of a request; beyond it the answer is 408."""
+    body: Patience = 60.0
+    """The longest silence while the body of a request arrives; beyond it the answer is 408. Once this time has passed \
+the body must also have come at 1 KiB a second on average."""
+    idle: Patience = 75.0
+    """How long an unused client connection is kept open."""
+    drain: Annotated[float, duration(0.0, DAY)] = 30.0
+    """How long requests under way may still take after SIGTERM before they are cut. New connections are refused at \
+once, idle ones closed after 250ms."""
+
+
+class ServerSettings(Model):
+    """The gateway's own side."""
+
+    listen: Annotated[Address, ADDRESS] = Address("127.0.0.1", 8080)
+    """Where to listen. IPv6 addresses go in brackets and quotes: `"[::1]:8080"`. `:8080` is every interface."""
+    tls: ServerTls | None = None
+    api_keys: Annotated[tuple[SecretStr, ...], API_KEYS] = ()
+    """Keys of which clients must present one as `Authorization: Bearer` or `x-api-key`. Empty: whoever can connect \
+may ask."""
+    limits: Limits = Limits()
+    timeouts: ServerTimeouts = ServerTimeouts()
+    reuse_port: Annotated[bool, FLAG] = False
+    """Listen with `SO_REUSEPORT`, so that several gateway processes can share the port."""
+    default_route: Annotated[str | None, text()] = None
+    """The route of requests that name no model or, on paths that are only handed through, one that is no route. \
+Left out: the first one."""
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], one_of("debug", "info", "warning", "error")] = (
+        "info"
+    )
+    """How much is logged. Prompts, answers and keys never are."""
+    event_log: Annotated[Path | None, OUTPUT] = None
+    """A file to which one line of JSON is added for everything that happens to requests and attempts: when each was \
+sent, its first token, tokens, outcome, why no hedge started. No prompts, answers or keys."""

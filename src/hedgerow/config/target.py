@@ -1,0 +1,108 @@
+"""Targets: where attempts can go."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr
+
+from hedgerow.config.base import Model, Patience
+from hedgerow.config.fields import FILE, FLAG, one_of, some_of, text, whole
+from hedgerow.config.network import (
+    API_KEY,
+    BASE_URL,
+    HEADERS,
+    PASSTHROUGH,
+    PROXY,
+    SECRET_FILE,
+    ApiKey,
+    SecretFile,
+)
+from hedgerow.events import Headers
+
+
+class Connections(Model):
+    """The pool of connections to one target."""
+
+    max: Annotated[int, whole(1, 100_000)] = 1000
+    """Most connections open at once; a request beyond that waits in the queue."""
+    queue: Annotated[int, whole(0, 1_000_000)] = 1000
+    """Most requests waiting for a connection; one beyond that fails at once and goes to the next target."""
+    queue_timeout: Patience = 5.0
+    """How long a request may wait for a connection before it fails and goes to the next target."""
+    connect_timeout: Patience = 5.0
+    """How long DNS, TCP and TLS may take together."""
+    idle_timeout: Patience = 55.0
+    """How long an unused connection is kept open for the next request. The default is just under the 60s after which \
+many load balancers close, so that hedgerow closes first."""
+
+
+class TargetTls(Model):
+    """How the target's certificate is checked."""
+
+    verify: Annotated[bool, FLAG] = True
+    """Check the certificate and the host name. Turn it off only on a test bench."""
+    ca_file: Annotated[Path | None, FILE] = None
+    """PEM file of the authorities to trust instead of the system's, for a private CA."""
+
+
+class Target(Model):
+    """One place an attempt can go."""
+
+    protocol: Annotated[tuple[str, ...], some_of("openai", "anthropic", "gemini", "http", least=1)] = ("openai",)
+    """Which APIs the target speaks: `openai` (chat completions, completions, responses, embeddings and all else below \
+`/v1`), `anthropic` (messages), `gemini` (generateContent), `http` (a route's own `endpoints`). A request goes to \
+those of its route's targets that speak its API; several may be listed."""
+    base_url: Annotated[str, BASE_URL]
+    """The URL in front of `/chat/completions`, `/messages` or `/models/...:generateContent`, such as \
+`https://api.openai.com/v1`."""
+    api_key: Annotated[ApiKey, API_KEY] = None
+    """The key sent to the target. `passthrough` sends the client's own; left out, none is sent."""
+    api_key_file: Annotated[SecretFile | None, SECRET_FILE] = None
+    """A file that holds the key (a mounted secret), instead of `api_key`. Read at start."""
+    key_header: Annotated[str, one_of("auto", "authorization", "x-api-key", "api-key", "x-goog-api-key")] = "auto"
+    """The header the key is sent in. `auto` is what the API asks for: `x-api-key` for Anthropic's, `x-goog-api-key` \
+for Gemini's, else `Authorization: Bearer`. Azure wants `api-key`."""
+    model: Annotated[str | None, text()] = None
+    """The model name sent to the target. Left out, the name the client asked for is sent unchanged."""
+    stream_usage: Annotated[bool, FLAG] = True
+    """Ask the target to report the tokens of every stream, so that they are on record; clients that did not ask do \
+not see the report. Turn it off for a server that refuses `stream_options`."""
+    account: Annotated[str | None, text()] = None
+    """Targets of one account share a rate limit and a quota: when one is limited, the others are known to be. \
+Left out, targets with the same host and key share one."""
+    headers: Annotated[dict[str, SecretStr], HEADERS] = Field({}, repr=False)
+    """More headers for every request to this target."""
+    connections: Connections = Connections()
+    tls: TargetTls = TargetTls()
+    proxy: Annotated[str, PROXY, Field(repr=False)] = "env"
+    """`env` obeys `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; `off` connects directly; a URL names the proxy."""
+
+    @property
+    def passthrough(self) -> bool:
+        """Whether the client's own key is sent on."""
+        return self.api_key == PASSTHROUGH
+
+    @property
+    def secret(self) -> str | None:
+        """The key to send, in the clear; None when there is none or it is the client's."""
+        if self.api_key_file is not None:
+            return self.api_key_file.secret.get_secret_value()
+        return self.api_key.get_secret_value() if isinstance(self.api_key, SecretStr) else None
+
+    @property
+    def account_name(self) -> str:
+        """`account`, or the host with a fingerprint of the key; safe to log."""
+        if self.account is not None:
+            return self.account
+        host = urlsplit(self.base_url).netloc
+        if self.secret is None:
+            return f"{host}#{PASSTHROUGH}" if self.passthrough else host
+        return f"{host}#{hashlib.sha256(self.secret.encode()).hexdigest()[:8]}"
+
+    def extra_headers(self) -> Headers:
+        """`headers` as they go on the wire."""
+        return [(name.encode(), value.get_secret_value().encode()) for name, value in self.headers.items()]
