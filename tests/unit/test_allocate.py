@@ -264,7 +264,7 @@ def test_it_is_never_worse_than_one_delay_for_all_at_the_same_price(
     delay, _ = one_delay(cells, budget)[0]
     for later in (1.0, 1.05, 1.3, 2.0):
         same = overall(cells, [(delay * later, 1.0)] * len(cells), target)
-        assert best <= same * 1.0003
+        assert best <= same * 1.0012  # what would be better by less than a thousandth is not done
 
 
 @given(cells=some(smooth), target=targets, budget=budgets)
