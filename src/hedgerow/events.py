@@ -239,7 +239,38 @@ class TargetTakenOut(msgspec.Struct, frozen=True, gc=False):
     until: float
 
 
-Event = RequestStarted | AttemptLaunched | HedgeSkipped | FirstToken | AttemptEnded | RequestFinished | TargetTakenOut
+class BreakerState(StrEnum):
+    """Whether a target may have traffic."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class BreakerChanged(msgspec.Struct, frozen=True, gc=False):
+    """A target's breaker is in another state now, and why. `until`: when an open one is half-open, else None.
+
+    `model` is the client's own where the target passes it on, else empty.
+    """
+
+    target: str
+    model: str
+    state: BreakerState
+    why: str
+    at: float
+    until: float | None = None
+
+
+Event = (
+    RequestStarted
+    | AttemptLaunched
+    | HedgeSkipped
+    | FirstToken
+    | AttemptEnded
+    | RequestFinished
+    | TargetTakenOut
+    | BreakerChanged
+)
 Listener = Callable[[Event], None]
 """Told of events as they happen, on the loop: it must be quick and must not raise.
 
