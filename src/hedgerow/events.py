@@ -261,6 +261,18 @@ class BreakerChanged(msgspec.Struct, frozen=True, gc=False):
     until: float | None = None
 
 
+class ControlsChanged(msgspec.Struct, frozen=True, gc=False):
+    """An operator changed what holds while the gateway runs (`policy.controls.Controls`): `changes` are the new values.
+
+    `route` is None where it is for all routes. `by`: who did it, a fingerprint of their token or a signal's name.
+    """
+
+    at: float
+    route: str | None
+    changes: dict[str, bool | float | str | None]
+    by: str
+
+
 Event = (
     RequestStarted
     | AttemptLaunched
@@ -270,6 +282,7 @@ Event = (
     | RequestFinished
     | TargetTakenOut
     | BreakerChanged
+    | ControlsChanged
 )
 Listener = Callable[[Event], None]
 """Told of events as they happen, on the loop: it must be quick and must not raise.

@@ -19,6 +19,9 @@ import pytest
 from hedgerow.events import (
     AttemptEnded,
     AttemptLaunched,
+    BreakerChanged,
+    BreakerState,
+    ControlsChanged,
     Event,
     Failure,
     FailureClass,
@@ -127,6 +130,22 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "at": 2.0,
         "until": 9.0,
     },
+    BreakerChanged: {
+        "event": "breaker_changed",
+        "target": "a",
+        "model": "",
+        "state": "open",
+        "why": "5 failures in a row",
+        "at": 2.0,
+        "until": 32.0,
+    },
+    ControlsChanged: {
+        "event": "controls_changed",
+        "at": 2.0,
+        "route": "fast",
+        "changes": {"kill_switch": True, "rollout": 0.25, "delay": "p95", "budget": None},
+        "by": "token 1a2b3c4d",
+    },
 }
 EVENTS: list[Event] = [
     STARTED,
@@ -136,6 +155,10 @@ EVENTS: list[Event] = [
     ENDED,
     RequestFinished("r1", "fast", "openai.chat", True, 1.0, 1.6, 2.0, 200, 1, 2, Outcome.WON, Usage(3, 4, 1)),
     TargetTakenOut("a", FailureClass.RATE_LIMITED, "HTTP 429", 2.0, 9.0),
+    BreakerChanged("a", "", BreakerState.OPEN, "5 failures in a row", 2.0, 32.0),
+    ControlsChanged(
+        2.0, "fast", {"kill_switch": True, "rollout": 0.25, "delay": "p95", "budget": None}, "token 1a2b3c4d"
+    ),
 ]
 
 
