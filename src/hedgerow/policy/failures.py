@@ -45,6 +45,35 @@ TIMEOUTS = frozenset(
 )
 
 
+_BLAMELESS = frozenset(
+    {
+        FailureClass.FATAL_REQUEST,
+        FailureClass.CONTENT_POLICY,
+        FailureClass.UPSTREAM_AUTH,
+        FailureClass.UPSTREAM_MISSING_MODEL,
+        FailureClass.QUOTA_EXHAUSTED,
+    }
+)
+
+
+def blames_target(failure: Failure, *, had_all_its_time: bool = False) -> bool:
+    """Whether it says that the target is unwell, so that its breaker should count it.
+
+    Not what is the caller's doing, a decision about the content among it, nor a whole answer with nothing in it, which
+    a prompt may ask for. Not a refused key, model or quota, nor a rate limit that says for how long: those take the
+    target out (`TAKES_OUT`). A total limit ran out for the request: it blames only an attempt that `had_all_its_time`,
+    launched first and held to the route's own limit and no shorter one of the caller's.
+    """
+    kind = failure.kind
+    if kind in _BLAMELESS:
+        return False
+    if kind is FailureClass.RATE_LIMITED:
+        return not failure.retry_after
+    if kind is FailureClass.EMPTY:
+        return failure.body is None
+    return kind is not FailureClass.TIMEOUT_TOTAL or had_all_its_time
+
+
 def next_after(failure: Failure, *, replayable: bool) -> Next:
     """Where the next attempt may go.
 
