@@ -155,6 +155,26 @@ def _parse_api_key(value: object, _: Path) -> ApiKey:
     return PASSTHROUGH if value == PASSTHROUGH else None if value is None else _check_secret(value)
 
 
+_LEAST = 16
+"""Characters of an admin token: what guards the switches of a gateway must not be guessed."""
+
+
+def _parse_token(value: object, _: Path) -> SecretStr | None:
+    if value is None:
+        return None
+    token = _check_secret(value)
+    if len(token.get_secret_value()) < _LEAST:
+        raise problem(f"is too short: at least {_LEAST} characters, such as `openssl rand -hex 24` prints")
+    return token
+
+
+def _parse_token_file(value: object, folder: Path) -> SecretFile | None:
+    file = _parse_secret_file(value, folder)
+    if file is not None:
+        _parse_token(file.secret, folder)
+    return file
+
+
 def _parse_keys(value: object, _: Path) -> tuple[SecretStr, ...]:
     if not isinstance(value, list | tuple):
         raise problem("expected a list of keys")
@@ -211,6 +231,8 @@ PROXY = Leaf(
 )
 API_KEY = Leaf(_parse_api_key, "secret or `passthrough`", {"type": ["string", "null"], "minLength": 1})
 API_KEYS = Leaf(_parse_keys, "list of secrets", {"type": "array", "items": _TEXT}, lambda keys: f"{list(keys)}")
+TOKEN = Leaf(_parse_token, "secret", {"type": ["string", "null"], "minLength": 1})
+TOKEN_FILE = Leaf(_parse_token_file, "path", {"type": ["string", "null"], "minLength": 1})
 SECRET_FILE = Leaf(_parse_secret_file, "path", {"type": ["string", "null"], "minLength": 1})
 HEADERS = Leaf(
     _parse_headers,

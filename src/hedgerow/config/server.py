@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import SecretStr
+from pydantic import SecretStr, model_validator
 
 from hedgerow.config.base import DAY, GIB, KIB, MIB, Model, Patience
-from hedgerow.config.fields import FLAG, OUTPUT, REQUIRED_FILE, duration, one_of, size, text
-from hedgerow.config.network import ADDRESS, API_KEYS, Address
+from hedgerow.config.fields import FLAG, OUTPUT, REQUIRED_FILE, duration, one_of, problem, size, text
+from hedgerow.config.network import ADDRESS, API_KEYS, TOKEN, TOKEN_FILE, Address, SecretFile
 
 
 class ServerTls(Model):
@@ -49,6 +49,27 @@ the body must also have come at 1 KiB a second on average."""
 once, idle ones closed after 250ms."""
 
 
+class Admin(Model):
+    """Who may look at and change the running gateway over `/admin/api`. Without a token nobody."""
+
+    token: Annotated[SecretStr | None, TOKEN] = None
+    """What must come as `Authorization: Bearer`: at least 16 characters, and none of `api_keys`."""
+    token_file: Annotated[SecretFile | None, TOKEN_FILE] = None
+    """A file that holds the token (a mounted secret), instead of `token`."""
+
+    @property
+    def secret(self) -> str | None:
+        """The token in the clear; None when there is none."""
+        token = self.token if self.token_file is None else self.token_file.secret
+        return None if token is None else token.get_secret_value()
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Admin:
+        if self.token is not None and self.token_file is not None:
+            raise problem("is given twice: drop token or token_file", at=("token_file",))
+        return self
+
+
 class ServerSettings(Model):
     """The gateway's own side."""
 
@@ -58,6 +79,7 @@ class ServerSettings(Model):
     api_keys: Annotated[tuple[SecretStr, ...], API_KEYS] = ()
     """Keys of which clients must present one as `Authorization: Bearer` or `x-api-key`. Empty: whoever can connect \
 may ask."""
+    admin: Admin = Admin()
     limits: Limits = Limits()
     timeouts: ServerTimeouts = ServerTimeouts()
     reuse_port: Annotated[bool, FLAG] = False
@@ -72,3 +94,13 @@ Left out: the first one."""
     event_log: Annotated[Path | None, OUTPUT] = None
     """A file to which one line of JSON is added for everything that happens to requests and attempts: when each was \
 sent, its first token, tokens, outcome, why no hedge started. No prompts, answers or keys."""
+    reload: Annotated[Literal["watch", "signal", "off"], one_of("watch", "signal", "off")] = "watch"
+    """When this file is read again: `watch`, within seconds of its change, on SIGHUP and over the admin API; `signal`, \
+on SIGHUP and over the admin API only; `off`, never. A faulty file changes nothing and is told in the log."""
+
+    @model_validator(mode="after")
+    def _token_of_its_own(self) -> ServerSettings:
+        if self.admin.secret in [key.get_secret_value() for key in self.api_keys]:
+            key = "token" if self.admin.token is not None else "token_file"
+            raise problem("is one of server.api_keys, so every client has it", at=("admin", key))
+        return self

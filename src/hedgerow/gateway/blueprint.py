@@ -67,7 +67,10 @@ class Certificate(_Part, frozen=True, kw_only=True):
 
 
 class ServerBlueprint(_Part, frozen=True, kw_only=True):
-    """The gateway's own side. `host` None is every interface; without `api_keys` whoever can connect may ask."""
+    """The gateway's own side. `host` None is every interface; without `api_keys` whoever can connect may ask.
+
+    Without `admin_token` there is no admin API. `reload`: "watch", "signal" or "off".
+    """
 
     host: str | None
     port: int
@@ -80,6 +83,8 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
     drain: float
     log_level: str
     event_log: str | None = None
+    admin_token: str | None = None
+    reload: str = "watch"
 
 
 class Blueprint(_Part, frozen=True, kw_only=True):
@@ -89,3 +94,19 @@ class Blueprint(_Part, frozen=True, kw_only=True):
     routes: dict[str, RouteBlueprint]
     default_route: str
     server: ServerBlueprint
+
+
+Stamp = tuple[int, int, int]
+"""Of a file: when it was changed (nanoseconds), its size, its inode."""
+
+
+class Source(_Part, frozen=True, kw_only=True):
+    """The file that the blueprint comes from, with its stamp from before it was read.
+
+    `reader` is the command that reads it again: it writes the new blueprint to stdout (msgpack) and warnings to stderr,
+    or it writes all that is wrong to stderr and exits with 2.
+    """
+
+    file: str
+    stamp: Stamp | None
+    reader: tuple[str, ...]

@@ -99,4 +99,6 @@ def _server(server: config.ServerSettings) -> ServerBlueprint:
         drain=timeouts.drain,
         log_level=server.log_level,
         event_log=None if server.event_log is None else str(server.event_log),
+        admin_token=server.admin.secret,
+        reload=server.reload,
     )
