@@ -12,7 +12,7 @@ from hedgerow.events import RateLimits, Reason, Room
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import MAX_OUT
 from hedgerow.policy.plan import Candidate
-from hedgerow.policy.quota import LIMITED, WINDOW, Quota, QuotaGuard
+from hedgerow.policy.quota import LIMITED, REFRESH, WINDOW, Quota, QuotaGuard
 
 A, A2, B = Candidate("a", "key-a"), Candidate("a2", "key-a"), Candidate("b", "key-b")
 ASK = Ask("r1", stream=True, input_tokens=1000, max_output_tokens=500)
@@ -127,6 +127,11 @@ class TestCarriedForward:
         assert headroom is not None
         rooms = (headroom.requests, headroom.tokens, headroom.input_tokens, headroom.output_tokens)
         assert [room.remaining for room in rooms if room] == [9999, 9000, 9000, 10_000]
+
+    def test_reports_are_read_now_and_then_of_each_target(self) -> None:
+        quota = Quota()
+        assert [quota.due(B, now) for now in (5.0, 5.0, 5.0 + REFRESH / 2, 5.0 + REFRESH)] == [True, False, False, True]
+        assert quota.due(A, 5.0)
 
 
 class TestKept:

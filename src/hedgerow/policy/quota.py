@@ -35,6 +35,9 @@ LIMITED = 10.0
 WINDOW = 60.0
 """Seconds in which a limit is taken to be whole again when the upstream does not say."""
 
+REFRESH = 0.1
+"""Seconds between two reports of one target that are worth their reading; what is sent meanwhile is reckoned."""
+
 
 class _Level:
     """How much of one limit is used, and how much of that by hedges. `rate` is what comes back in a second."""
@@ -85,11 +88,22 @@ class Quota:
     Only targets with a key of our own belong here: the limits of a client's key say nothing about the next client.
     """
 
-    __slots__ = ("_levels", "_limited")
+    __slots__ = ("_due", "_levels", "_limited")
 
     def __init__(self) -> None:
+        self._due: dict[str, float] = {}
         self._levels: dict[str, _Levels] = {}
         self._limited: dict[str, float] = {}
+
+    def due(self, candidate: Candidate, now: float) -> bool:
+        """Whether the headers of an answer of this target should be read now; then not again for `REFRESH` seconds.
+
+        So reading them costs a busy target next to nothing.
+        """
+        if now < self._due.get(candidate.target, now):
+            return False
+        self._due[candidate.target] = now + REFRESH
+        return True
 
     def learn(self, candidate: Candidate, limits: RateLimits, now: float) -> None:
         """An answer of this target reported `limits`; they count whatever it was sent so far."""
