@@ -136,6 +136,52 @@ def test_two_cells_against_every_pair_of_delays_and_probabilities(
     assert quantile <= min(tried) * 1.011  # where chance is better by less than 1 %, a fixed delay is kept
 
 
+def uniformly_priced(cell: Cell) -> Cell:
+    return Cell(cell.weight, 1.0, cell.primary, cell.backup, cell.correlation)
+
+
+def counted(cells: Sequence[Cell], plan: Plan) -> float:
+    """Hedges per request."""
+    return spent([uniformly_priced(cell) for cell in cells], plan)
+
+
+def test_cheap_hedges_can_be_limited_in_number() -> None:
+    """Prompts of all sizes are equally fast here: by cost alone, nearly all hedges would be of the short ones."""
+    law = LogNormal(0.0, 1.0)
+    cells = [alike(0.8, 1.0, law), alike(0.2, 20.0, law)]
+    free = allocate(cells, target=0.99, budget=0.05)
+    plan = [(best.delay, best.probability) for best in free]
+    assert counted(cells, plan) > 0.07
+    limited = allocate(cells, target=0.99, budget=0.05, hedges=0.05)
+    plan = [(best.delay, best.probability) for best in limited]
+    assert spent(cells, plan) <= 0.05 + 1e-9
+    assert counted(cells, plan) <= 0.05 + 1e-9
+    assert min(spent(cells, plan), counted(cells, plan)) > 0.03
+    assert free[0].quantile < limited[0].quantile < overall(cells, [(law.quantile(0.95), 1.0)] * 2, 0.99) * 1.0012
+
+
+def test_two_limits_cost_little_more_than_the_dearer_of_them() -> None:
+    """Neither alone can be beaten, and where both bind what is lost is small."""
+    cells = [*prompts(by_tokens=True), alike(0.1, 3_000.0, LogNormal(0.0, 1.0), 0.3)]
+    counting = [uniformly_priced(cell) for cell in cells]
+    for budget, hedges in ((0.05, 0.03), (0.05, 0.05), (0.1, 0.05), (0.2, 0.05)):
+        best = allocate(cells, target=0.99, budget=budget, hedges=hedges)
+        plan = [(choice.delay, choice.probability) for choice in best]
+        assert spent(cells, plan) <= budget + 1e-9
+        assert counted(cells, plan) <= hedges + 1e-9
+        money = allocate(cells, target=0.99, budget=budget)[0].quantile
+        number = allocate(counting, target=0.99, budget=hedges)[0].quantile
+        assert max(money, number) * 0.9998 <= best[0].quantile <= 1.02 * max(money, number)
+
+
+def test_a_limit_in_number_that_does_not_bind_changes_nothing() -> None:
+    cells = prompts(by_tokens=True)
+    assert allocate(cells, target=0.99, budget=0.05, hedges=0.5) == allocate(cells, target=0.99, budget=0.05)
+    few = allocate(cells, target=0.99, budget=1.0, hedges=0.02)
+    by_count = allocate(prompts(by_tokens=False), target=0.99, budget=0.02)
+    assert few[0].quantile == pytest.approx(by_count[0].quantile, rel=0.002)
+
+
 @pytest.mark.parametrize("law", [Pareto(1.1, 2.0), LogNormal(1.0, 1.0), Exp(0.1)])
 @pytest.mark.parametrize(("target", "budget"), list(product([0.95, 0.99], [0.02, 0.05, 0.1, 0.25])))
 @pytest.mark.parametrize("correlation", [0.0, 0.3])
@@ -205,6 +251,23 @@ def test_it_can_be_left_alone_between_short_steps() -> None:
     assert results == [allocate(prompts(by_tokens=True), target=0.99, budget=0.05)]
 
 
+def test_it_asks_the_laws_a_bounded_number_of_questions() -> None:
+    """What bounds its time: each of some 30 steps asks once for each of 60 delays of a cell, and little else."""
+
+    class Asked(LogNormal):
+        times = 0
+
+        def cdf(self, t: float, /) -> float:
+            Asked.times += 1
+            return super().cdf(t)
+
+    cells = [alike(0.5**k, 3.0**k, Asked(0.5 * k, 1.0), 0.3) for k in range(5)]
+    for target, budget in product([0.95, 0.99], [0.02, 0.05, 0.2]):
+        Asked.times = 0
+        allocate(cells, target=target, budget=budget)
+        assert 1_000 < Asked.times < 5 * 30 * 65
+
+
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
@@ -221,10 +284,13 @@ def test_cells_that_mean_nothing_are_refused(cells: list[Cell], message: str) ->
         allocate(cells, target=0.99, budget=0.1)
 
 
-@pytest.mark.parametrize(("target", "budget"), [(1.0, 0.1), (0.99, 0.0), (0.99, 1.1)])
-def test_targets_and_budgets_that_mean_nothing_are_refused(target: float, budget: float) -> None:
+@pytest.mark.parametrize(
+    ("target", "budget", "hedges"),
+    [(1.0, 0.1, 1.0), (0.99, 0.0, 1.0), (0.99, 1.1, 1.0), (0.99, 0.1, 0.0), (0.99, 0.1, 1.1)],
+)
+def test_targets_and_budgets_that_mean_nothing_are_refused(target: float, budget: float, hedges: float) -> None:
     with pytest.raises(ValueError, match="must be"):
-        allocate([alike(1.0, 1.0, Exp(1.0))], target=target, budget=budget)
+        allocate([alike(1.0, 1.0, Exp(1.0))], target=target, budget=budget, hedges=hedges)
 
 
 smooth = st.one_of(
@@ -265,6 +331,17 @@ def test_it_is_never_worse_than_one_delay_for_all_at_the_same_price(
     for later in (1.0, 1.05, 1.3, 2.0):
         same = overall(cells, [(delay * later, 1.0)] * len(cells), target)
         assert best <= same * 1.0012  # what would be better by less than a thousandth is not done
+
+
+@given(cells=some(st.one_of(smooth, samples)), target=targets, budget=budgets, hedges=budgets)
+def test_it_keeps_both_limits(cells: list[Cell], target: float, budget: float, hedges: float) -> None:
+    bests = allocate(cells, target=target, budget=budget, hedges=hedges)
+    plan = [(best.delay, best.probability) for best in bests]
+    assert spent(cells, plan) <= budget + 1e-9
+    assert counted(cells, plan) <= hedges + 1e-9
+    assert sum(0.0 < q < 1.0 - 1e-6 for _, q in plan) <= 1
+    delay = max(one_delay(cells, budget)[0][0], one_delay([uniformly_priced(cell) for cell in cells], hedges)[0][0])
+    assert bests[0].quantile <= overall(cells, [(delay, 1.0)] * len(cells), target) * 1.0012
 
 
 @given(cells=some(smooth), target=targets, budget=budgets)

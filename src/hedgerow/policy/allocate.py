@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -35,6 +36,11 @@ from hedgerow.policy.reissue import (
     shortest,
 )
 
+_FULL = 1.0 + 1e-9
+"""All of what may be spent; floats drift."""
+_MIXTURES = 8
+"""How many mixtures of two limits are tried."""
+
 
 class Cell(msgspec.Struct, frozen=True):
     """Requests of one kind: how often they come, what a hedge of one costs, and how long both attempts take.
@@ -51,38 +57,51 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 def allocate(
-    cells: Sequence[Cell], *, target: float, budget: float, min_delay: float = 0.0, max_delay: float = inf
+    cells: Sequence[Cell],
+    *,
+    target: float,
+    budget: float,
+    hedges: float = 1.0,
+    min_delay: float = 0.0,
+    max_delay: float = inf,
 ) -> Sequence[Reissue]:
     """For each cell the delay and probability that together make the `target` quantile of all requests shortest.
 
     Hedges cost at most `budget`, in (0, 1], of what it would cost to hedge every request; where a hedge costs as much
-    as the request did, that is a share of the whole bill. Never worse than the best single delay for all cells at that
-    price, and with one cell the same as `single_r`. Each result's `quantile` is that of all requests.
+    as the request did, that is a share of the whole bill. And there are at most `hedges`, in (0, 1], per request: cheap
+    ones could else be many. Never worse than the best single delay for all cells at that price, and with one cell the
+    same as `single_r`. Each result's `quantile` is that of all requests.
 
     Raises `ValueError` for numbers out of range, and unless some cell has a weight.
     """
-    return finish(allocation(cells, Aim(target, budget, min_delay, max_delay)))
+    return finish(allocation(cells, Aim(target, budget, min_delay, max_delay), hedges))
 
 
-def allocation(cells: Sequence[Cell], aim: Aim) -> Steps[Sequence[Reissue]]:
-    """`allocate` in steps, for a thread that has other things to do: a step takes about 0.1 ms per cell."""
-    _check(cells)
-    total = sum(cell.weight for cell in cells)
+def allocation(cells: Sequence[Cell], aim: Aim, hedges: float = 1.0) -> Steps[Sequence[Reissue]]:
+    """`allocate` in steps, for a thread that has other things to do: a step takes about 0.1 ms per cell.
+
+    There are some 20 steps and one for each cell. Where both limits bind, a step takes twice as long.
+    """
+    _check(cells, hedges)
     used = [index for index, cell in enumerate(cells) if cell.weight > 0.0]
+    total = sum(cell.weight for cell in cells)
+    bill = aim.budget * sum(cell.weight * cell.cost for cell in cells)
     kinds = []
     for index in used:
         cell = cells[index]
         curve = Curve(cell.primary, cell.backup, cell.correlation, aim)
-        kinds.append(_Kind(cell.weight / total, cell.cost * cell.weight / total, curve, cell.primary))
+        weight, price = cell.weight / total, cell.weight * cell.cost / bill
+        kinds.append(_Kind(weight, price, weight / hedges, curve, cell.primary))
         yield
-    fund = _Fund(kinds, aim)
     end = horizon([(cells[index].primary, cells[index].backup) for index in used])
-    quantile, choices = yield from shortest(fund.attempt, aim.target, _plain(kinds, aim.target), end)
+    quantile, choices = yield from shortest(_Fund(kinds, aim).attempt, aim.target, _plain(kinds, aim.target), end)
     chosen = dict(zip(used, choices, strict=True)) if choices else {}
     return tuple(Reissue(*chosen.get(index, NEVER), quantile) for index in range(len(cells)))
 
 
-def _check(cells: Sequence[Cell]) -> None:
+def _check(cells: Sequence[Cell], hedges: float) -> None:
+    if not 0.0 < hedges <= 1.0:
+        raise ValueError("hedges must be above 0 and at most 1")
     for cell in cells:
         if not 0.0 < cell.cost < inf:
             raise ValueError("the cost of a hedge must be above 0")
@@ -98,62 +117,99 @@ class _Kind(NamedTuple):
     weight: float
     """Its share of all requests."""
     price: float
-    """What hedging all of it costs."""
+    """What hedging all of it costs, of all the money there is."""
+    number: float
+    """How many hedges that is, of all that are allowed."""
     curve: Curve
     primary: Law
 
 
-class _Fund:
-    """The money, and what it buys at a time t."""
+class _Spread(NamedTuple):
+    """A way to spend, and what it gains. `out`: whether the money ran out first; None if nothing did."""
 
-    __slots__ = ("_everywhere", "_kinds", "_money", "_target")
+    gain: float
+    choices: Sequence[Choice]
+    out: bool | None = None
+
+
+_Hulls = Sequence[Sequence[tuple[float, int]]]
+
+
+class _Fund:
+    """All that may be spent, and what it buys at a time t."""
+
+    __slots__ = ("_everywhere", "_kinds", "_target")
 
     def __init__(self, kinds: Sequence[_Kind], aim: Aim) -> None:
         self._kinds, self._target = kinds, aim.target
-        self._money = aim.budget * sum(kind.price for kind in kinds)
-        self._everywhere = _one_delay(kinds, self._money, aim)
+        self._everywhere = _one_delay(kinds, aim)
 
     def attempt(self, t: float, randomise: bool) -> tuple[float, Sequence[Choice]]:
-        """What reaches furthest at `t`: the money where the hulls say, or one delay for all, should that be better.
+        """What reaches furthest at `t`: spending where the hulls say, or one delay for all, should that be better.
 
         It may be, by a little, since the hulls join a finite number of delays.
         """
         looks = [kind.curve.look(t) for kind in self._kinds]
         answered = sum(kind.weight * look.answered for kind, look in zip(self._kinds, looks, strict=True))
-        gain, choices = self._spread(looks, randomise, self._target - answered)
-        if self._everywhere < t:
+        best = self._best(looks, randomise, self._target - answered)
+        if self._everywhere < t and answered + best.gain < self._target:
             same = sum(k.weight * look.gain(self._everywhere) for k, look in zip(self._kinds, looks, strict=True))
-            if same > gain and answered + gain < self._target:
+            if same > best.gain:
                 return answered + same, [(self._everywhere, 1.0)] * len(looks)
-        return answered + gain, choices
+        return answered + best.gain, best.choices
 
-    def _spread(self, looks: Sequence[Look], randomise: bool, enough: float) -> tuple[float, list[Choice]]:
-        """Take the pieces as they come, until the money is spent or has bought enough."""
+    def _best(self, looks: Sequence[Look], randomise: bool, enough: float) -> _Spread:
+        """By what money buys, if money is what runs out; else by what a hedge buys; else by a mixture of the two.
+
+        Whatever keeps both limits keeps each mixture of them. So the spread is best with the mixture under which both
+        run out together. That is found by bisection, and nearly only, as spreads change in jumps.
+        """
+        hulls = [_hull(kind.curve.hedged, look.gains) for kind, look in zip(self._kinds, looks, strict=True)]
+        best = self._spread(looks, hulls, 1.0, randomise, enough)
+        if best.out is not False or best.gain >= enough:
+            return best
+        low, high, mix = 0.0, 1.0, 0.0
+        for _ in range(_MIXTURES):
+            spread = self._spread(looks, hulls, mix, randomise, enough)
+            best = max(best, spread, key=itemgetter(0))
+            if best.gain >= enough or (mix == 0.0 and spread.out is not True):
+                break
+            low, high = (mix, high) if spread.out else (low, mix)
+            mix = (low + high) / 2.0
+        return best
+
+    def _spread(self, looks: Sequence[Look], hulls: _Hulls, mix: float, randomise: bool, enough: float) -> _Spread:
+        """Take the hulls' pieces as they come, until something runs out or enough has been gained."""
         kinds = self._kinds
         gains, choices, shares = [0.0] * len(kinds), [NEVER] * len(kinds), [0.0] * len(kinds)
-        left, total = self._money, 0.0
-        for _, which, corner in _pieces(kinds, looks):
+        money, number, total = 1.0, 1.0, 0.0
+        for _, which, corner in _pieces(kinds, hulls, mix):
             kind, look = kinds[which], looks[which]
             others = total - kind.weight * gains[which]
             share, gain = kind.curve.hedged[corner], look.gains[corner]
-            price = kind.price * (share - shares[which])
+            more = share - shares[which]
             total = others + kind.weight * gain
-            if price > left or total >= enough:
-                share = min(share, shares[which] + left / kind.price)
+            if more * kind.price > money or more * kind.number > number or total >= enough:
+                out = money / kind.price <= number / kind.number
+                share = min(share, shares[which] + (money / kind.price if out else number / kind.number))
                 need = (enough - others) / kind.weight
                 gains[which], choices[which] = kind.curve.best(share, look, randomise, need)
-                return others + kind.weight * gains[which], choices
-            left -= price
+                return _Spread(others + kind.weight * gains[which], choices, out)
+            money -= more * kind.price
+            number -= more * kind.number
             gains[which], shares[which], choices[which] = gain, share, (kind.curve.delays[corner], 1.0)
-        return total, choices
+        return _Spread(total, choices)
 
 
-def _pieces(kinds: Sequence[_Kind], looks: Sequence[Look]) -> list[tuple[float, int, int]]:
-    """All hulls' pieces, the steepest first: minus the gain per unit of money, the cell, the corner it ends at."""
+def _pieces(kinds: Sequence[_Kind], hulls: _Hulls, mix: float) -> list[tuple[float, int, int]]:
+    """All hulls' pieces, the steepest first: minus the gain per unit spent, the cell, the corner it ends at.
+
+    What is spent is money to the share `mix`, and else hedges.
+    """
     pieces = []
-    for which, (kind, look) in enumerate(zip(kinds, looks, strict=True)):
-        worth = kind.weight / kind.price
-        pieces += [(-slope * worth, which, corner) for slope, corner in _hull(kind.curve.hedged, look.gains)]
+    for which, (kind, hull) in enumerate(zip(kinds, hulls, strict=True)):
+        worth = kind.weight / (mix * kind.price + (1.0 - mix) * kind.number)
+        pieces += [(-slope * worth, which, corner) for slope, corner in hull]
     pieces.sort()
     return pieces
 
@@ -174,13 +230,16 @@ def _hull(hedged: Sequence[float], gains: Sequence[float]) -> list[tuple[float, 
     return corners
 
 
-def _one_delay(kinds: Sequence[_Kind], money: float, aim: Aim) -> float:
-    """The shortest delay that the money affords when all cells have the same; `inf` when none does."""
+def _one_delay(kinds: Sequence[_Kind], aim: Aim) -> float:
+    """The shortest delay that can be afforded when all cells have the same; `inf` when none can."""
 
     def affordable(delay: float) -> bool:
-        return sum(kind.price * kind.primary.survival(delay) for kind in kinds) <= money * (1.0 + 1e-9)
+        hedged = [kind.primary.survival(delay) for kind in kinds]
+        money = sum(kind.price * share for kind, share in zip(kinds, hedged, strict=True))
+        return max(money, sum(kind.number * share for kind, share in zip(kinds, hedged, strict=True))) <= _FULL
 
-    low, high = aim.min_delay, min(max(kind.curve.affordable(aim.budget) for kind in kinds), aim.max_delay)
+    share = 1.0 / max(sum(kind.price for kind in kinds), sum(kind.number for kind in kinds))
+    low, high = aim.min_delay, min(max(kind.curve.affordable(share) for kind in kinds), aim.max_delay)
     if affordable(low):
         return low
     if high == inf or not affordable(high):
