@@ -144,7 +144,10 @@ class TestKept:
         quota.learn(B, requests(21, 100, 60.0), 0.0)
         assert why(guard) is None
         quota.spent(B, ASK, 0.0)
-        assert why(guard) == "b: 20 requests left, the hedge needs 1 and 20 are kept for regular traffic"
+        assert (
+            why(guard)
+            == "b: 20 requests left, the hedge needs 1 and 20 are kept for regular traffic (hedge.quota_keep: 20%)"
+        )
 
     def test_it_is_allowed_again_when_enough_has_come_back(self) -> None:
         quota = Quota()
@@ -159,7 +162,7 @@ class TestKept:
         quota.learn(B, RateLimits(Room(90, 100, 6.0), Room(9000, 30_000, 42.0)), 0.0)
         assert why(guard, ask=Ask("r1", stream=True, input_tokens=3000)) is None
         assert why(guard, ask=Ask("r1", stream=True, input_tokens=2900, max_output_tokens=101)) == (
-            "b: 9000 tokens left, the hedge needs 3001 and 6000 are kept for regular traffic"
+            "b: 9000 tokens left, the hedge needs 3001 and 6000 are kept for regular traffic (hedge.quota_keep: 20%)"
         )
 
     @pytest.mark.parametrize("kind", ["requests", "tokens", "input_tokens", "output_tokens"])
@@ -189,8 +192,14 @@ class TestKept:
         guard = QuotaGuard(quota)
         quota.learn(A, requests(5, 100, 57.0), 0.0)
         assert why(guard, backup=B) is None
-        assert why(guard, backup=A2) == "a: 5 requests left, the hedge needs 1 and 20 are kept for regular traffic"
-        assert why(guard, backup=A) == "a: 5 requests left, the hedge needs 1 and 20 are kept for regular traffic"
+        assert (
+            why(guard, backup=A2)
+            == "a: 5 requests left, the hedge needs 1 and 20 are kept for regular traffic (hedge.quota_keep: 20%)"
+        )
+        assert (
+            why(guard, backup=A)
+            == "a: 5 requests left, the hedge needs 1 and 20 are kept for regular traffic (hedge.quota_keep: 20%)"
+        )
 
     @pytest.mark.parametrize("keep", [-0.1, 1.0, 1.5, float("nan")])
     def test_a_keep_that_means_nothing_is_refused(self, keep: float) -> None:
@@ -207,7 +216,7 @@ class TestShare:
         for _ in range(10):
             assert why(guard) is None
             quota.spent(B, ASK, 0.0, hedge=True)
-        assert why(guard) == "b: hedges hold 10 requests, 10 are theirs by the limit of a"
+        assert why(guard) == "b: hedges hold 10 requests, 10 are theirs (hedge.quota_share: 20% of the limit of a)"
 
     def test_regular_traffic_at_the_backup_does_not_count(self) -> None:
         quota = Quota()
@@ -247,7 +256,7 @@ class TestShare:
         quota.learn(B, RateLimits(tokens=Room(10**6, 10**6, 0.0)), 0.0)
         assert why(guard) is None
         quota.spent(B, ASK, 0.0, hedge=True)
-        assert why(guard) == "b: hedges hold 1500 tokens, 600 are theirs by the limit of a"
+        assert why(guard) == "b: hedges hold 1500 tokens, 600 are theirs (hedge.quota_share: 20% of the limit of a)"
 
     def test_a_share_without_end_sets_no_bound(self) -> None:
         quota = Quota()

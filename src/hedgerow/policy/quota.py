@@ -185,14 +185,16 @@ class QuotaGuard:
             left, need, keep = level.limit - level.used, _need(kind, ask, levels), self._keep * level.limit
             if left - need < keep:
                 needs = f"{max(left, 0.0):.0f} {_words(kind)} left, the hedge needs {need}"
-                return f"{candidate.target}: {needs} and {keep:.0f} are kept for regular traffic"
+                kept = f"{keep:.0f} are kept for regular traffic (hedge.quota_keep: {self._keep * 100:.6g}%)"
+                return f"{candidate.target}: {needs} and {kept}"
         return None
 
     def _too_many(self, backup: Candidate, levels: _Levels, primary: Candidate, others: _Levels) -> str | None:
         for kind, level in levels.items():
             if kind in others and level.hedged >= (most := self._share * others[kind].limit):
                 held = f"hedges hold {level.hedged:.0f} {_words(kind)}"
-                return f"{backup.target}: {held}, {most:.0f} are theirs by the limit of {primary.target}"
+                setting = f"hedge.quota_share: {self._share * 100:.6g}% of the limit of {primary.target}"
+                return f"{backup.target}: {held}, {most:.0f} are theirs ({setting})"
         return None
 
 
