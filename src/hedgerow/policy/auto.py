@@ -1,0 +1,198 @@
+"""The delay called `auto`: what each prompt size should do with a route's budget, and how well that went.
+
+The budget is a share of the requests, and hedges differ in price. To give a unit of money where it buys the most tail,
+and still keep the number of hedges, a hedge counts half as one and half as what it costs, next to what a hedge costs on
+average if there were one delay for all sizes. So that one delay is always affordable, and the plan never worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple
+
+import msgspec
+
+from hedgerow.policy.allocate import Cell, allocation
+from hedgerow.policy.latency.cells import LatencyModel
+from hedgerow.policy.latency.distribution import Distribution
+from hedgerow.policy.reissue import Aim, Reissue, Steps
+
+PROMPTS = (500, 2_000, 8_000, 32_000, 128_000)
+"""Tokens that stand for each prompt size."""
+
+MARGIN = 0.02
+"""How much of the budget is not planned with: a cap that is always reached refuses hedges, and not the idlest ones."""
+
+_SOLVES = 4
+"""How often the number of hedges is brought closer to the budget, at most."""
+_UNDER, _OVER = 0.97, 1.01
+"""How far from the budget it may stay."""
+
+_START = 4.0
+"""How far from the budget itself a plan may begin to look."""
+
+_LEARNS = 150.0
+"""Hedges too few or too many that move the aim by as much as it is."""
+_FURTHEST = 0.5
+"""How far it is moved at most."""
+
+Cost = Callable[[str, int], float]
+"""What a hedge to this target costs for a prompt of this size: nano-dollars, tokens, any unit. Above 0."""
+
+
+def prompt_tokens(_target: str, size: int) -> float:
+    """The `Cost` where prices are not known: prompts are what hedges cost."""
+    return float(PROMPTS[size])
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """Prompt sizes that are planned as one, as the same is known of them; `cost` is that of an average hedge."""
+
+    sizes: tuple[int, ...]
+    weight: float
+    cost: float
+    primary: Distribution
+    backup: Distribution
+
+
+def kinds_of(model: LatencyModel, primary: str, backup: str, stream: bool, cost: Cost, now: float) -> Sequence[Kind]:
+    """What is known of the requests that come, in order of size; nothing while the primary is cold.
+
+    A size with too few samples goes with the others (see `Cells`), and of an unknown backup the primary's times are
+    assumed. Sizes that nobody asks for are left out.
+    """
+    together: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    laws: dict[tuple[int, int], tuple[Distribution, Distribution]] = {}
+    for size, rate in enumerate(model.first_tokens.rates(primary, stream, now)):
+        first = model.first_token(primary, stream, PROMPTS[size], now)
+        if first is None:
+            return ()
+        if rate > 0.0:
+            second = model.first_token(backup, stream, PROMPTS[size], now) or first
+            key = (id(first), id(second))
+            laws[key] = (first, second)
+            together.setdefault(key, []).append((size, rate))
+    kinds = []
+    for key, members in together.items():
+        weight = sum(rate for _, rate in members)
+        price = sum(rate * cost(backup, size) for size, rate in members) / weight
+        kinds.append(Kind(tuple(size for size, _ in members), weight, price, *laws[key]))
+    return kinds
+
+
+class Planned(NamedTuple):
+    """What each kind should do; `start` is where the next plan had better begin."""
+
+    choices: Sequence[Reissue]
+    start: float = 1.0
+
+
+def planned(kinds: Sequence[Kind], correlation: float, aim: Aim, start: float = 1.0) -> Steps[Planned]:
+    """How to make the target quantile of all requests shortest, with hedges for `aim.budget` of them.
+
+    Where hedging does not make it shorter, what is left of the budget goes to those that reach `max_delay`.
+    """
+    weights = shares_of(kinds)
+    prices = _prices(kinds, weights, aim)
+    mean = sum(weight * price for weight, price in zip(weights, prices, strict=True))
+    cells = [
+        Cell(weight, price, kind.primary, kind.backup, correlation)
+        for kind, weight, price in zip(kinds, weights, prices, strict=True)
+    ]
+    money, before = start * aim.budget, 0.0
+    found: Sequence[Reissue] = ()
+    for _ in range(_SOLVES):
+        within = Aim(aim.target, min(1.0, money / mean), aim.min_delay, aim.max_delay)
+        tried = yield from allocation(cells, within)
+        hedged = hedged_by(kinds, weights, tried)
+        if not found or (hedged <= aim.budget * _OVER and tried[0].quantile <= found[0].quantile):
+            found = _fewer(tried, aim.budget / hedged) if hedged > aim.budget * _OVER else tried
+            start = money / aim.budget
+        if hedged == before or _UNDER <= hedged / aim.budget <= _OVER:
+            break
+        money, before = money * min(aim.budget / hedged, 2.0), hedged
+    return Planned(_insured(kinds, weights, found, aim), min(max(start, 1.0 / _START), _START))
+
+
+def shares_of(kinds: Sequence[Kind]) -> Sequence[float]:
+    """What share of all requests each kind is."""
+    total = sum(kind.weight for kind in kinds)
+    return [kind.weight / total for kind in kinds]
+
+
+def hedged_by(kinds: Sequence[Kind], weights: Sequence[float], choices: Sequence[Reissue]) -> float:
+    """The share of all requests that are hedged."""
+    return sum(w * share_of(kind.primary, choice) for kind, w, choice in zip(kinds, weights, choices, strict=True))
+
+
+def share_of(primary: Distribution, choice: Reissue) -> float:
+    """The share of such requests that are hedged."""
+    return choice.probability * primary.survival(choice.delay) if choice.delay < inf else 0.0
+
+
+def slowest(law: Distribution, target: float) -> float:
+    """The target quantile, or where so many never end that it is not known, that of those that end."""
+    quantile = law.quantile(target)
+    return law.quantile(target * law.shares[-1]) if quantile == inf and law.shares else quantile
+
+
+def _prices(kinds: Sequence[Kind], weights: Sequence[float], aim: Aim) -> Sequence[float]:
+    delay = _one_delay(kinds, weights, aim)
+    hedged = [weight * kind.primary.survival(delay) for kind, weight in zip(kinds, weights, strict=True)]
+    hedged = hedged if sum(hedged) > 0.0 else list(weights)
+    average = sum(share * kind.cost for kind, share in zip(kinds, hedged, strict=True)) / sum(hedged)
+    return [0.5 + 0.5 * kind.cost / average for kind in kinds]
+
+
+def _one_delay(kinds: Sequence[Kind], weights: Sequence[float], aim: Aim) -> float:
+    """The delay that hedges as much as the budget allows, if all sizes have the same."""
+    quantiles = [min(kind.primary.quantile(1.0 - aim.budget), aim.max_delay) for kind in kinds]
+    finite = [quantile for quantile in quantiles if quantile < inf]
+    low, high = aim.min_delay, max(finite, default=aim.min_delay)
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2.0
+        hedged = sum(w * kind.primary.survival(middle) for kind, w in zip(kinds, weights, strict=True))
+        low, high = (low, middle) if hedged <= aim.budget else (middle, high)
+    return max(low, high)
+
+
+def _fewer(choices: Sequence[Reissue], factor: float) -> Sequence[Reissue]:
+    return [Reissue(choice.delay, choice.probability * factor, inf) for choice in choices]
+
+
+def _insured(kinds: Sequence[Kind], weights: Sequence[float], found: Sequence[Reissue], aim: Aim) -> Sequence[Reissue]:
+    left = aim.budget - hedged_by(kinds, weights, found)
+    late = sum(
+        weight * kind.primary.survival(aim.max_delay)
+        for kind, weight, choice in zip(kinds, weights, found, strict=True)
+        if choice.delay == inf
+    )
+    if aim.max_delay == inf or left <= 0.0:
+        return found
+    probability = min(1.0, left / late) if late > 0.0 else 1.0
+    return [Reissue(aim.max_delay, probability, choice.quantile) if choice.delay == inf else choice for choice in found]
+
+
+class Correction:
+    """By how much to aim above or below the budget, so that as many hedges come due as it allows.
+
+    The model errs: samples are few, grow old, and losers are broken off. Integral control: the aim moves with the sum
+    of what was due too little. While it is not at its bounds, hedges due over any stretch are therefore within
+    2 * `_FURTHEST` * `_LEARNS` = 150 of what was wanted; chance alone moves it by some 6 %.
+    """
+
+    __slots__ = ("_short",)
+
+    def __init__(self) -> None:
+        self._short = 0.0
+
+    @property
+    def factor(self) -> float:
+        """What the budget is to be multiplied with."""
+        return 1.0 + self._short / _LEARNS
+
+    def learn(self, wanted: float, due: float) -> None:
+        """So many hedges were wanted since the last time, and so many came due, whether or not they were allowed."""
+        most = _FURTHEST * _LEARNS
+        self._short = min(max(self._short + wanted - due, -most), most)

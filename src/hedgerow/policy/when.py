@@ -1,0 +1,294 @@
+"""When to hedge: the delay of a request, and the probability with which it counts.
+
+What a request is told has been worked out before, for its kind: the targets it would go to, streamed or whole, and how
+large its prompt is. `When.refresh` works it out anew, every few seconds and away from requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import inf
+
+import msgspec
+
+from hedgerow.policy.ask import Ask
+from hedgerow.policy.auto import (
+    MARGIN,
+    PROMPTS,
+    Correction,
+    Cost,
+    Kind,
+    Planned,
+    kinds_of,
+    planned,
+    prompt_tokens,
+    share_of,
+    slowest,
+)
+from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
+from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, Spec, show
+from hedgerow.policy.latency.cells import LatencyModel, size_of
+from hedgerow.policy.latency.distribution import Distribution
+from hedgerow.policy.objective import in_time
+from hedgerow.policy.percentile import DelayNotice, Percentiles, Which
+from hedgerow.policy.reissue import Aim, Reissue, Steps, finish
+
+TARGET = 0.99
+"""The quantile of the time to the first token that is to be made short, unless said otherwise."""
+
+
+class Rules(msgspec.Struct, frozen=True, gc=False):
+    """What a route says of its delays. Times are seconds. Raises `ValueError` for what cannot work.
+
+    `min_delay`, `max_delay`: bounds of every delay but 0. `budget`: the most hedges per request that `auto` may plan
+    with, in (0, 1]; None sets no bound. `target`: the quantile to be made short, and the share that should meet an
+    objective. `warmup_delay`: the delay of a learning rule while too little is known of the primary.
+    """
+
+    spec: Spec
+    min_delay: float = 0.0
+    max_delay: float = inf
+    budget: float | None = None
+    target: float = TARGET
+    warmup_delay: float = inf
+
+    def __post_init__(self) -> None:
+        self.aim(1.0)
+        if self.budget is not None and not 0.0 < self.budget <= 1.0:
+            raise ValueError("budget must be above 0 and at most 1")
+        if not self.warmup_delay >= 0.0:
+            raise ValueError("warmup_delay must be 0 or more")
+
+    def aim(self, factor: float) -> Aim:
+        """What is planned with: the budget, a little less to stay within it, times `factor`."""
+        budget = 1.0 if self.budget is None else min(1.0, self.budget * (1.0 - MARGIN) * factor)
+        return Aim(self.target, budget, self.min_delay, self.max_delay)
+
+    def clamp(self, delay: float) -> float:
+        """The nearest delay that is allowed; no delay at all stays none, and so does never."""
+        return min(max(delay, self.min_delay), self.max_delay) if 0.0 < delay < inf else delay
+
+
+class Choice(msgspec.Struct, frozen=True, gc=False):
+    """After `delay` seconds without a first token hedge with `probability`; `inf` means never.
+
+    `source`: the rule that chose. "off", "fixed", "warmup", "slo", "auto", a percentile as it is written, or "budget"
+    where so many requests straggle that the percentile is of no use. `wanted`: how many hedges such a request should
+    come to, where that is corrected.
+    """
+
+    delay: float
+    probability: float
+    source: str
+    wanted: float = 0.0
+
+
+_Pair = tuple[str, str, bool]
+_Key = tuple[str, str, bool, int]
+_Inputs = tuple[Sequence[Kind], float, float]
+_NOTHING = Planned(())
+
+
+def _other_provider(_primary: str, _backup: str) -> float:
+    return OTHER_PROVIDER
+
+
+class When:
+    """The delays of one route. It learns through the `LatencyModel`, `hedged` and `due`."""
+
+    __slots__ = (
+        "_always",
+        "_correction",
+        "_correlation",
+        "_cost",
+        "_due",
+        "_kept",
+        "_model",
+        "_notices",
+        "_pairs",
+        "_percentiles",
+        "_plans",
+        "_rules",
+        "_wanted",
+    )
+
+    def __init__(
+        self,
+        model: LatencyModel,
+        rules: Rules,
+        *,
+        cost: Cost = prompt_tokens,
+        correlation: Callable[[str, str], float] = _other_provider,
+    ) -> None:
+        """`correlation`: what to assume of a primary and a backup, see `policy.correlation.assumed`."""
+        self._model, self._cost, self._correlation = model, cost, correlation
+        self._correction = Correction()
+        self._wanted, self._due = 0.0, 0
+        self._pairs: dict[tuple[str, str], Pairs] = {}
+        self._notices: list[DelayNotice] = []
+        self.change(rules)
+
+    def change(self, rules: Rules) -> None:
+        """Go on with other rules; what was learned stays."""
+        self._rules = rules
+        spec = rules.spec
+        self._always: Choice | None = None
+        if isinstance(spec, Off):
+            self._always = Choice(inf, 0.0, "off")
+        elif isinstance(spec, Fixed):
+            self._always = Choice(rules.clamp(spec.seconds), 1.0, "fixed")
+        self._percentiles = Percentiles(spec, rules.max_delay) if isinstance(spec, Percentile) else None
+        self._kept: dict[_Key, Choice] = {}
+        self._plans: dict[_Pair, tuple[_Inputs, float]] = {}
+
+    def choose(self, ask: Ask, primary: str, backups: Sequence[str], now: float) -> Choice:
+        """When to hedge a request that goes to `primary` first. Without backups a hedge is taken to go there too."""
+        if self._always is not None:
+            return self._always
+        key = (primary, backups[0] if backups else primary, ask.stream, size_of(ask.input_tokens))
+        choice = self._kept.get(key)
+        if choice is None:
+            choice = self._kept[key] = self._alone(key, now)
+        self._wanted += choice.wanted
+        return choice
+
+    def due(self, choice: Choice) -> None:
+        """A hedge has come due: the delay is over, and chance was for it. To be told whether or not a guard forbids it.
+
+        Hedges that guards refuse count, as they say nothing of how well the delay was chosen.
+        """
+        if choice.wanted > 0.0:
+            self._due += 1
+
+    def hedged(
+        self, ask: Ask, primary: str, backup: str, took: float, hedge_took: float, now: float, *, done: bool,
+        hedge_done: bool,
+    ) -> bool:  # fmt: skip
+        """Learn how attempts go together from a hedged request that neither attempt failed; whether it told anything.
+
+        `took`, `hedge_took`: seconds from each attempt's own launch to its first token (`done`), else until it was
+        broken off.
+        """
+        first = self._model.first_token(primary, ask.stream, ask.input_tokens, now)
+        second = self._model.first_token(backup, ask.stream, ask.input_tokens, now)
+        if first is None or second is None:
+            return False
+        pairs = self._pairs.get((primary, backup))
+        if pairs is None:
+            pairs = self._pairs[primary, backup] = Pairs(self._correlation(primary, backup))
+        return pairs.observe(first.cdf(took), second.cdf(hedge_took), primary_done=done, hedge_done=hedge_done)
+
+    def correlation(self, primary: str, backup: str) -> float:
+        """How much the times of two such attempts go together."""
+        pairs = self._pairs.get((primary, backup))
+        return self._correlation(primary, backup) if pairs is None else pairs.estimate()
+
+    @property
+    def factor(self) -> float:
+        """How much of the budget `auto` aims at just now, so that hedges come to as many as it allows."""
+        return self._correction.factor
+
+    def notices(self) -> Sequence[DelayNotice]:
+        """What has changed since this was asked last."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def refresh(self, now: float) -> None:
+        """Choose anew for all kinds of request that have been seen."""
+        finish(self.refreshing(now))
+
+    def refreshing(self, now: float) -> Steps[None]:
+        """`refresh` in steps, for a loop that has other things to do; none may be left when the next begins."""
+        rules = self._rules
+        self._correction.learn(self._wanted, self._due)
+        self._wanted, self._due = 0.0, 0
+        if self._percentiles is not None:
+            self._percentiles.begin()
+        pairs: dict[_Pair, list[_Key]] = {}
+        for key in self._kept:
+            pairs.setdefault(key[:3], []).append(key)
+        for pair, keys in pairs.items():
+            if isinstance(rules.spec, Auto | Slo):
+                yield from self._refresh_together(pair, keys, now)
+            else:
+                for key in keys:
+                    self._kept[key] = self._alone(key, now)
+                    yield
+            if rules is not self._rules:
+                return
+        if self._percentiles is not None:
+            self._notices += self._percentiles.notices(now)
+
+    def sweep(self, targets: Collection[str]) -> None:
+        """Give back the memory of all but these targets."""
+        self._pairs = {pair: pairs for pair, pairs in self._pairs.items() if set(pair) <= set(targets)}
+        self._kept = {key: choice for key, choice in self._kept.items() if set(key[:2]) <= set(targets)}
+        self._plans = {pair: plan for pair, plan in self._plans.items() if set(pair[:2]) <= set(targets)}
+
+    def _refresh_together(self, pair: _Pair, keys: Sequence[_Key], now: float) -> Steps[None]:
+        """Share the budget out over the prompt sizes; nothing changes where nothing was learned."""
+        rules, factor = self._rules, self._correction.factor
+        kinds = kinds_of(self._model, *pair, self._cost, now)
+        inputs = (kinds, self.correlation(*pair[:2]), factor)
+        before, start = self._plans.get(pair, (None, 1.0))
+        if kinds and before is not None and _alike(before, inputs):
+            return
+        yield
+        plan = (yield from self._planned(*inputs, start)) if kinds else _NOTHING
+        if rules is not self._rules:
+            return
+        self._plans[pair] = (inputs, plan.start)
+        of_size = {size: index for index, kind in enumerate(kinds) for size in kind.sizes}
+        for key in keys:
+            index = of_size.get(key[3])
+            if index is None:
+                self._kept[key] = self._alone(key, now)
+                yield
+            else:
+                self._kept[key] = self._choice(plan.choices[index], kinds[index].primary, factor)
+
+    def _alone(self, key: _Key, now: float) -> Choice:
+        """What is best for this kind of request, if the budget is a share of it alone."""
+        primary, backup, stream, size = key
+        model, percentiles, which = self._model, self._percentiles, Which(primary, stream, size)
+        law = model.first_token(primary, stream, PROMPTS[size], now)
+        if law is None:
+            if percentiles is not None:
+                percentiles.forget(which)
+            warmup = self._rules.clamp(self._rules.warmup_delay)
+            return Choice(warmup, float(warmup < inf), "warmup")
+        if percentiles is not None and (delay := percentiles.delay(which, law)) is not None:
+            return Choice(self._rules.clamp(delay), 1.0, show(self._rules.spec))
+        other = model.first_token(backup, stream, PROMPTS[size], now) or law
+        factor = self._correction.factor if percentiles is None else 1.0
+        kind = Kind((size,), 1.0, 1.0, law, other)
+        plan = finish(self._planned([kind], self.correlation(primary, backup), factor))
+        return self._choice(plan.choices[0], law, factor)
+
+    def _planned(self, kinds: Sequence[Kind], correlation: float, factor: float, start: float = 1.0) -> Steps[Planned]:
+        rules = self._rules
+        if isinstance(rules.spec, Slo):
+            return Planned((yield from in_time(kinds, correlation, rules.spec.seconds, rules.aim(1.0))))
+        if rules.budget is not None:
+            return (yield from planned(kinds, correlation, rules.aim(factor), start))
+        delays = [min(max(slowest(k.primary, rules.target), rules.min_delay), rules.max_delay) for k in kinds]
+        return Planned([Reissue(delay, float(delay < inf), inf) for delay in delays])
+
+    def _choice(self, found: Reissue, primary: Distribution, factor: float) -> Choice:
+        match self._rules.spec:
+            case Slo():
+                return Choice(found.delay, found.probability, "slo")
+            case Auto() if self._rules.budget is not None:
+                return Choice(found.delay, found.probability, "auto", share_of(primary, found) / factor)
+            case Auto():
+                return Choice(found.delay, found.probability, "auto")
+            case _:
+                return Choice(found.delay, found.probability, "budget")
+
+
+def _alike(before: _Inputs, now: _Inputs) -> bool:
+    if before[1:] != now[1:] or len(before[0]) != len(now[0]):
+        return False
+    return all(
+        (a.sizes, a.primary, a.backup) == (b.sizes, b.primary, b.backup) for a, b in zip(before[0], now[0], strict=True)
+    )
