@@ -171,6 +171,16 @@ def test_failures_while_open_keep_it_open_for_no_longer() -> None:
     assert breaker.until == 30.0
 
 
+def test_a_failure_while_open_undoes_the_good_answers_before_it() -> None:
+    breaker = opened()
+    assert not any(breaker.record(ok, False, 1.0, 0.5) for ok in (True, True, False, True, True))
+    assert breaker.record(True, False, 1.0, 0.5)
+
+
+def test_whoever_asks_for_long_openings_gets_them() -> None:
+    assert opened(BreakerSettings(failures=3, open_for=60.0)).until == 60.0
+
+
 def test_a_half_open_target_waits_for_a_hedge_then_leads_ever_more_rarely() -> None:
     breaker = opened()
     leading, now = [], 30.0
@@ -180,6 +190,15 @@ def test_a_half_open_target_waits_for_a_hedge_then_leads_ever_more_rarely() -> N
             breaker.probe_ended(breaker.probe_started(now))  # overtaken: no verdict
         now += 0.5
     assert leading == [30.0 + PATIENCE, 40.0, 50.0, 70.0, 100.0]
+
+
+def test_it_is_patient_anew_each_time_it_opens() -> None:
+    breaker = opened()
+    for second in (35.0, 40.0, 50.0):
+        breaker.probe_started(second)
+    breaker.record(False, False, 50.0, 50.0)
+    breaker.probe_started(breaker.until + PATIENCE)
+    assert breaker.leads(breaker.until + 2.0 * PATIENCE)
 
 
 def test_after_a_good_probe_it_leads_again_at_once() -> None:

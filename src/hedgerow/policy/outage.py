@@ -1,0 +1,182 @@
+"""Whether slowness is general: then a further attempt would be slow too, and add to the load that made it so.
+
+The tokens are those of gRPC's retry throttling (gRFC A6, "Throttling Retry Attempts and Hedged RPCs"): a request whose
+first attempt fails or is late costs one, any other gives `token_ratio` back, and with half of `max_tokens` or fewer no
+hedge starts. Other than there it takes `resume` of them to go on, so that hedging does not flutter at the half.
+
+A share of late requests of `token_ratio / (1 + token_ratio)` is what the balance bears: one third at 0.5. It must be
+well above the share that is late in good times, which is 10 % where the delay is the 90th percentile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from hedgerow.events import Reason
+from hedgerow.policy.plan import Refusal
+
+_TOKEN = 1_000_000
+"""Balances are whole millionths of a token, so that nothing drifts."""
+
+
+class ThrottleSettings(msgspec.Struct, frozen=True, gc=False):
+    """When hedges stop in an outage; shares are in (0, 1], times in seconds.
+
+    They stop with `max_tokens` / 2 or fewer and go on with `resume` x `max_tokens`; `token_ratio` is what a request in
+    time gives back. They stop as well while more than `both_slow` of the first attempts *and* of the others were late
+    or failed, of the last `count` of each within `window`, with at least `minimum` known of each; and go on when either
+    is at half of that. None switches this off. Raises `ValueError` for what cannot work.
+    """
+
+    max_tokens: float = 20.0
+    token_ratio: float = 0.5
+    resume: float = 0.75
+    both_slow: float | None = 0.5
+    minimum: int = 10
+    count: int = 100
+    window: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.max_tokens <= 1_000.0 or not 0.001 <= self.token_ratio <= self.max_tokens:
+            raise ValueError("max_tokens must be from 1 to 1000, token_ratio from 0.001 to max_tokens")
+        if not 0.5 < self.resume <= 1.0:
+            raise ValueError("resume must be above 0.5, where hedges stop, and at most 1")
+        if self.both_slow is not None and not 0.0 < self.both_slow < 1.0:
+            raise ValueError("both_slow must be above 0 and below 1")
+        if not 1 <= self.minimum <= self.count or not self.window > 0.0:
+            raise ValueError("minimum must be at least 1 and at most count, window more than 0 seconds")
+
+
+class ThrottleView(msgspec.Struct, frozen=True, gc=False):
+    """What a throttle is up to; the shares are of first attempts and of others that were late, None without any."""
+
+    throttled: bool
+    both_slow: bool
+    tokens: float
+    first_late: float | None
+    others_late: float | None
+
+
+class Throttle:
+    """Of one route. A guard of hedges only: first attempts are never asked about, and failovers need not be.
+
+    An attempt is late when it has run for the delay without a first token; that is known at the delay, before it ends.
+    With a delay of 0 there is no late, and nothing must be told. `now` is in seconds and must not go back.
+    """
+
+    __slots__ = (
+        "_back",
+        "_balance",
+        "_both_slow",
+        "_first",
+        "_full",
+        "_half",
+        "_others",
+        "_resume",
+        "_settings",
+        "_shut",
+    )
+
+    def __init__(self, settings: ThrottleSettings = ThrottleSettings()) -> None:  # noqa: B008  # frozen
+        self._shut = False  # hysteresis of the tokens
+        self._both_slow = False  # and of the shares
+        self._first, self._others = _Late(), _Late()
+        self._set(settings)
+        self._balance = self._full
+
+    def first(self, late: bool, now: float) -> None:
+        """Of each request once: its first attempt had its first token within the delay, or was late, or failed.
+
+        Only a failure that blames the target counts as late; after one that does not, nothing is told, nor when the
+        client left before the delay.
+        """
+        self._first.add(late, now, self._settings)
+        if not late:
+            if self._balance < self._full:
+                self._balance = min(self._balance + self._back, self._full)
+                if self._shut and self._balance >= self._resume:
+                    self._shut = False
+        else:
+            self._balance = max(self._balance - _TOKEN, 0)
+            if self._balance <= self._half:
+                self._shut = True
+
+    def other(self, late: bool, now: float) -> None:
+        """A hedge or failover had its first token within the delay after its own launch, or was late, or failed.
+
+        One that was superseded sooner says nothing and is not told.
+        """
+        self._others.add(late, now, self._settings)
+
+    def refuses(self, now: float) -> Refusal | None:
+        """Why no hedge may start now, if so."""
+        if self._shut:
+            tokens = f"{self._balance / _TOKEN:.3g} of {self._settings.max_tokens:g} tokens"
+            return Refusal(Reason.OUTAGE, f"too many requests are late or fail: {tokens} left")
+        if self._are_both_slow(now):
+            return Refusal(Reason.OUTAGE, "first attempts and others alike are late or fail")
+        return None
+
+    def reconfigure(self, settings: ThrottleSettings) -> None:
+        """Go by other settings from now on, with the same share of the tokens left."""
+        left, full = self._balance, self._full
+        self._set(settings)
+        self._balance = self._full * left // full
+        self._shut = self._balance <= self._half or (self._shut and self._balance < self._resume)
+
+    def view(self, now: float) -> ThrottleView:
+        """What it is up to."""
+        both_slow = self._are_both_slow(now)
+        shares = self._first.share(now, self._settings), self._others.share(now, self._settings)
+        return ThrottleView(self._shut or both_slow, both_slow, self._balance / _TOKEN, *shares)
+
+    def _set(self, settings: ThrottleSettings) -> None:
+        self._settings = settings
+        self._full = round(settings.max_tokens * _TOKEN)
+        self._half = self._full // 2
+        self._resume = round(settings.max_tokens * settings.resume * _TOKEN)
+        self._back = round(settings.token_ratio * _TOKEN)
+
+    def _are_both_slow(self, now: float) -> bool:
+        settings = self._settings
+        limit = settings.both_slow
+        if limit is None:
+            return False
+        if self._both_slow:
+            limit /= 2.0
+        first, others = self._first, self._others
+        self._both_slow = others.above(limit, now, settings) and first.above(limit, now, settings)
+        return self._both_slow
+
+
+class _Late:
+    """How many of the last attempts were late."""
+
+    __slots__ = ("_late", "_results")
+
+    def __init__(self) -> None:
+        self._results: deque[tuple[float, bool]] = deque()
+        self._late = 0
+
+    def add(self, late: bool, now: float, settings: ThrottleSettings) -> None:
+        results = self._results
+        results.append((now, late))
+        self._late += late
+        if len(results) > settings.count or results[0][0] <= now - settings.window:
+            self._forget(now, settings)
+
+    def above(self, limit: float, now: float, settings: ThrottleSettings) -> bool:
+        """Whether enough are known, and more than this share were late."""
+        self._forget(now, settings)
+        return len(self._results) >= settings.minimum and self._late > limit * len(self._results)
+
+    def share(self, now: float, settings: ThrottleSettings) -> float | None:
+        self._forget(now, settings)
+        return self._late / len(self._results) if self._results else None
+
+    def _forget(self, now: float, settings: ThrottleSettings) -> None:
+        results, oldest = self._results, now - settings.window
+        while results and (len(results) > settings.count or results[0][0] <= oldest):
+            self._late -= results.popleft()[1]
