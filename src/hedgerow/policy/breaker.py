@@ -81,7 +81,7 @@ class BreakerView(msgspec.Struct, frozen=True, gc=False):
 
 
 class Breaker:
-    """One target's breaker. `now` is in seconds and must not go back."""
+    """One target's breaker: about 100 bytes per result it keeps. `now` is in seconds and must not go back."""
 
     __slots__ = (
         "_changed_at",
