@@ -261,6 +261,20 @@ class BreakerChanged(msgspec.Struct, frozen=True, gc=False):
     until: float | None = None
 
 
+class DelayRuleChanged(msgspec.Struct, frozen=True, gc=False):
+    """So many requests of a target straggle that a percentile is no delay any more (`straggles`), or no longer.
+
+    `detail` says which and what is done instead.
+    """
+
+    route: str
+    target: str
+    stream: bool
+    straggles: bool
+    detail: str
+    at: float
+
+
 class ControlsChanged(msgspec.Struct, frozen=True, gc=False):
     """An operator changed what holds while the gateway runs (`policy.controls.Controls`): `changes` are the new values.
 
@@ -282,6 +296,7 @@ Event = (
     | RequestFinished
     | TargetTakenOut
     | BreakerChanged
+    | DelayRuleChanged
     | ControlsChanged
 )
 Listener = Callable[[Event], None]

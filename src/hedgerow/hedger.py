@@ -1,4 +1,4 @@
-"""One route, composed: its targets, its policy, the guards, the health of its targets and who listens.
+"""One route, composed: its targets, its policy, the health of its targets and who listens.
 
 A `Hedger` outlives requests. For each request it makes a `Run` (the engine's) and speaks its events; what an attempt
 *is* (an HTTP call, a coroutine) is the caller's affair.
@@ -7,24 +7,34 @@ A `Hedger` outlives requests. For each request it makes a `Run` (the engine's) a
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from math import inf
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Driver, Run
 from hedgerow.events import (
+    AttemptEnded,
     Event,
     Failure,
     FailureClass,
+    FirstToken,
+    Headers,
     Listener,
+    Reason,
     Role,
 )
-from hedgerow.policy.budget import Budget
-from hedgerow.policy.health import Health
-from hedgerow.policy.plan import Candidate, Plan, Policy, Refusal, Whether
+from hedgerow.policy.ask import Ask
+from hedgerow.policy.controls import Controls
+from hedgerow.policy.health import Health, Order, Probe
+from hedgerow.policy.judge import Judge, Shared
+from hedgerow.policy.plan import Candidate, Plan, Refusal
+from hedgerow.policy.settings import Policy
+from hedgerow.policy.when import Choice
+from hedgerow.wire.limits import rate_limits
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -39,14 +49,8 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     own_model: bool = True
 
 
-def _budget(policy: Policy) -> Budget | None:
-    """None where there is no cap, or none that could ever be exceeded."""
-    most = policy.max_hedges if policy.delay < inf and policy.max_attempts > 1 else 0  # hedges of one request
-    return Budget(policy.budget) if policy.budget is not None and policy.budget < most else None
-
-
-def _hedges_only(guard: Callable[[float], Refusal | None]) -> Whether:
-    return lambda role, _attempt, _candidate, now: guard(now) if role is Role.HEDGE else None
+_BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carries its traffic")
+_LEARNING = (FirstToken, AttemptEnded)
 
 
 class Hedger:
@@ -55,13 +59,11 @@ class Hedger:
     __slots__ = (
         "_alone",
         "_audience",
-        "_budget",
         "_candidates",
-        "_everyone",
         "_health",
+        "_judge",
         "_plans",
-        "_stall",
-        "_whether",
+        "_policy",
         "heard",
         "name",
         "places",
@@ -75,85 +77,168 @@ class Hedger:
         *,
         listeners: Sequence[Listener] = (),
         health: Health | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.name = name
-        self.places = tuple(places)
-        self._candidates = tuple(place.candidate for place in places)
+        self._health = health or Health()
+        self._judge = Judge(name, policy, shared)
         self._audience: dict[type[Event], tuple[Listener, ...]] = {
             kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
             for kind in get_args(Event)
         }
+        for kind in _LEARNING:
+            self._audience[kind] = (self._judge.hear, *self._audience[kind])
         self.heard = frozenset(kind for kind, audience in self._audience.items() if audience)
         """What somebody listens to; other records need not be made."""
-        self._health = health or Health()
-        self._stall = policy.stall
-        self._everyone: Sequence[int] = range(len(self.places))
-        self._plans = {
-            (stream, replayable): Plan(
-                delay=policy.delay,
-                max_hedges=policy.max_hedges,
-                max_attempts=policy.max_attempts,
-                # A whole answer has no first token to be late: only the total limit holds.
-                first_token=policy.first_token if stream else inf,
-                total=policy.total,
-                replayable=replayable,
-            )
-            for stream in (True, False)
-            for replayable in (True, False)
-        }
-        self._budget = _budget(policy)
-        self._whether: Whether | None = None if self._budget is None else _hedges_only(self._budget.take)
+        self._go_to(places)
+        self._go_by(policy)
+
+    def _go_to(self, places: Sequence[Place]) -> None:
+        self.places = tuple(places)
+        self._candidates = tuple(place.candidate for place in places)
+        self._judge.knows(self._candidates)
+
+    def _go_by(self, policy: Policy) -> None:
+        self._policy = policy
+        self._plans: dict[tuple[float, bool, bool], Plan] = {}
         self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
 
     def narrowed(self, which: Sequence[int]) -> Hedger:
-        """The same route for only these of its places: one budget, one health, the same rules and listeners."""
+        """The same route for only these of its places: one judgement, one health, the same rules and listeners."""
         one = copy.copy(self)
-        one.places = tuple(self.places[index] for index in which)
-        one._candidates = tuple(place.candidate for place in one.places)
-        one._everyone = range(len(which))
+        one._go_to([self.places[index] for index in which])
         return one
 
-    def run(
-        self,
-        driver: Driver,
-        now: float,
-        *,
-        alarm: Alarm,
-        stream: bool,
-        replayable: bool,
-        refusal: Refusal | None = None,
-    ) -> tuple[Run, Sequence[int]]:
-        """A run, and which of `places` its candidates are. The request counts towards the budget.
+    def adopt(self, old: Hedger, now: float) -> None:
+        """Take over what the hedger of this route's earlier configuration knows and has spent."""
+        judge = old._judge
+        judge.change(self._policy, now)
+        for kind in _LEARNING:
+            self._audience[kind] = (judge.hear, *self._audience[kind][1:])
+        self._judge = judge
+        judge.knows(self._candidates)
 
-        `replayable` is False for a request that must not take effect twice; with a `refusal` no hedge starts.
+    @property
+    def controls(self) -> Controls:
+        """What was changed at run time; call `apply` after changing it."""
+        return self._judge.controls
+
+    def apply(self, now: float) -> None:
+        """The controls have changed."""
+        self._judge.apply(now)
+
+    def refreshing(self, now: float) -> Iterator[None]:
+        """Choose delays anew from what is known by now; in steps, to be taken away from requests every few seconds."""
+        yield from self._judge.when.refreshing(now)
+        for event in self._judge.notices():
+            self.emit(event)
+
+    def state(self, now: float) -> dict[str, Any]:
+        """What holds now, for people."""
+        return self._judge.state(now)
+
+    def run(
+        self, driver: Driver, now: float, *, alarm: Alarm, ask: Ask, refusal: Refusal | None = None, model: str = ""
+    ) -> tuple[Run, Sequence[int]]:
+        """A run, and which of `places` its candidates are. The request counts towards the budgets.
+
+        With a `refusal` no hedge starts. `model` is the one that the client asked for.
         """
-        order = self._everyone
-        candidates: Sequence[Candidate] = self._candidates
-        if self._health.out:
-            order = self._health.usable(candidates, now)
-            candidates = [candidates[index] for index in order]
-        if self._budget is not None:
-            self._budget.earn()
-        whether = self._whether if refusal is None else _hedges_only(lambda _now: refusal)
-        plan = self._plans[stream, replayable]
-        return Run(driver, plan, candidates, whether, alarm=alarm, stall=self._stall), order
+        judge, candidates = self._judge, self._candidates
+        judge.arrived(ask, now)
+        order = self._health.order(candidates, now, model)
+        indices: Sequence[int] = order.usable
+        if order.spare or order.probes:
+            indices = (*order.usable, *order.spare)
+            candidates = tuple(candidates[index] for index in indices)
+            for event in order.changed:
+                self.emit(event)
+        choice = judge.choose(ask, candidates, now)
+        plan = self._plan(choice.delay, ask, now)
+        may = partial(self._may, ask, choice, candidates, order, refusal)
+        usable = len(order.usable) or len(indices)
+        return Run(driver, plan, candidates, may, alarm=alarm, stall=self._policy.stall, hedgeable=usable), indices
 
     def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:
         """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
-        return Run(driver, self._alone, self._candidates[:1], alarm=alarm, stall=self._stall), (0,)
+        return Run(driver, self._alone, self._candidates[:1], alarm=alarm, stall=self._policy.stall), (0,)
 
-    def failed(self, place: Place, failure: Failure, now: float) -> None:
+    def launched(self, place: Place, ask: Ask, role: Role, now: float, model: str = "") -> Probe | None:
+        """An attempt starts at this place; what it probes, if it does."""
+        if place.own_key:
+            self._judge.launched(ask, place.candidate, role, now)
+        return self._health.launched(place.candidate, now, model)
+
+    def failed(self, place: Place, failure: Failure, launched_at: float, now: float, model: str = "") -> None:
         """Let the health of targets learn from an attempt that failed."""
         about_us = place.own_model if failure.kind is FailureClass.UPSTREAM_MISSING_MODEL else place.own_key
-        if about_us and (event := self._health.failed(place.candidate, failure, now)) is not None:
+        if failure.kind is FailureClass.RATE_LIMITED and about_us:
+            self._judge.limited(place.candidate, failure.retry_after, now)
+        if about_us and (event := self._health.failed(place.candidate, failure, now, launched_at, model)) is not None:
             self.emit(event)
 
-    def answered(self, place: Place) -> None:
+    def reported(self, place: Place, headers: Headers, now: float) -> None:
+        """An answer's head is here, which may say what is left of a rate limit."""
+        # A client's own key says nothing of the next client's.
+        if place.own_key and self._judge.wants_report(place.candidate, now):
+            limits = rate_limits(headers)
+            if limits is not None:
+                self._judge.reported(place.candidate, limits, now)
+
+    def answered(self, place: Place, launched_at: float, now: float, model: str = "", *, stream: bool = True) -> None:
         """The place gave a good answer: it is healthy."""
-        if self._health.out:
-            self._health.recovered(place.candidate)
+        event = self._health.answered(place.candidate, now, launched_at, model, stream=stream)
+        if event is not None:
+            self.emit(event)
+
+    def over(self, probe: Probe) -> None:
+        """An attempt that was a probe is over."""
+        self._health.ended(probe)
 
     def emit(self, event: Event) -> None:
         """Tell every listener of this kind of event, in order."""
         for listener in self._audience[type(event)]:
             listener(event)
+
+    def _plan(self, delay: float, ask: Ask, now: float) -> Plan:
+        policy, total = self._policy, ask.deadline_at - now
+        if total < policy.total:
+            return self._planned(delay, ask, total)
+        key = (delay, ask.stream, ask.replayable)
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) > 256:
+                self._plans.clear()
+            plan = self._plans[key] = self._planned(delay, ask, policy.total)
+        return plan
+
+    def _planned(self, delay: float, ask: Ask, total: float) -> Plan:
+        policy = self._policy
+        return Plan(
+            delay=delay,
+            max_hedges=policy.max_hedges if delay < inf else 0,
+            max_attempts=policy.max_attempts,
+            # A whole answer has no first token to be late: only the total limit holds.
+            first_token=policy.first_token if ask.stream else inf,
+            total=total,
+            replayable=ask.replayable,
+        )
+
+    def _may(
+        self,
+        ask: Ask,
+        choice: Choice,
+        candidates: Sequence[Candidate],
+        order: Order,
+        refusal: Refusal | None,
+        role: Role,
+        attempt: int,
+        candidate: int,
+        now: float,
+    ) -> Refusal | None:
+        if role is Role.HEDGE:
+            if refusal is not None:  # it costs the budget nothing
+                return refusal
+            if order.broken:
+                return _BROKEN
+        return self._judge.may(ask, choice, role, attempt, candidates[0], candidates[candidate], now)

@@ -57,7 +57,12 @@ def test_no_more_than_max_hedges_start(key: str, most: int, expected: list[str])
 @effect_of("routes.<name>.hedge.budget")
 @pytest.mark.parametrize(("budget", "expected"), [("10%", 12), ("50%", 24), ("100%", 30), ("off", 30)])
 def test_hedges_are_ten_and_a_share_of_the_requests(key: str, budget: str, expected: int) -> None:
-    pools, _ = play(settings({key: budget}), {"a": SILENT}, again=29, every=3.0)
+    unworried = {
+        "routes.<name>.hedge.outage.max_tokens": 1000,
+        "routes.<name>.hedge.per_minute": 0,
+        "targets.<name>.breaker.minimum": 100,
+    }
+    pools, _ = play(settings({key: budget, **unworried}), {"a": SILENT}, again=29, every=3.0)
     after = [at % 3.0 for name, at in asked(pools) if name == "b"]
     assert after.count(2.0) == expected
     assert after.count(0.0) == 30 - expected  # after the first_token timeout

@@ -21,7 +21,8 @@ from hedgerow.http.exchange import Listener
 from hedgerow.http.head import fields_in
 from hedgerow.http.upstream import Sink
 from hedgerow.policy.health import Health
-from hedgerow.policy.plan import Candidate, Policy
+from hedgerow.policy.plan import Candidate
+from hedgerow.policy.settings import Policy
 from hedgerow.testing import VirtualLoop, run_virtual
 from hedgerow.wire.base import Family
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from hedgerow.events import AttemptLaunched, HedgeSkipped, Reason, Role
-from hedgerow.policy.plan import Policy
+from hedgerow.policy.account import Limits
+from hedgerow.policy.budget import Share
+from hedgerow.policy.settings import Policy
 from tests.engine.scripted import JSON, RecordingExchange, World, play
 from tests.engine.test_flight import STALLED, error, stream
 
-POLICY = Policy(delay=2.0, first_token=20.0, total=120.0, budget=0.1)
+POLICY = Policy(delay=2.0, first_token=20.0, total=120.0, limits=Limits(Share(0.1)))
 SLOW = stream("P", first_after=5.0)
 OFF = [(b"x-hedgerow-hedge", b"off")]
 
@@ -37,7 +39,7 @@ def test_the_eleventh_hedge_in_a_row_is_refused_and_its_primary_goes_on_alone() 
     assert [client.pieces[0][0] for client in clients] == [2.5] * 10 + [5.0]
     assert clients[10].answer_headers[b"x-hedgerow-attempts"] == b"1"
     (skipped,) = world.of(HedgeSkipped)
-    assert (skipped.reason, skipped.at, skipped.detail) == (Reason.BUDGET, 2.0, "hedge.budget: 10% of requests")
+    assert (skipped.reason, skipped.at, skipped.detail) == (Reason.BUDGET, 2.0, "route fast: 10% of requests")
 
 
 def test_ten_more_requests_earn_the_next_hedge() -> None:
@@ -87,7 +89,7 @@ def test_a_hedge_without_a_place_to_go_costs_nothing() -> None:
         world.pools["a"].scripts, world.pools["b"].scripts = [SLOW], [stream("B")]
         ask(world, 10)
 
-    policy = Policy(delay=2.0, max_hedges=2, max_attempts=3, first_token=20.0, total=10.0, budget=0.1)
+    policy = Policy(delay=2.0, max_hedges=2, max_attempts=3, first_token=20.0, total=10.0, limits=Limits(Share(0.1)))
     gone = error(404, "no such model")
     world = play({"a": gone, "b": STALLED}, story, policy=policy)
     assert {event.reason for event in world.of(HedgeSkipped)} == {Reason.TARGETS}
@@ -113,18 +115,9 @@ def test_every_second_hedge_of_one_request_counts() -> None:
     async def story(world: World) -> None:
         ask(world, 6)
 
-    policy = Policy(delay=2.0, max_hedges=2, max_attempts=3, first_token=20.0, total=10.0, budget=0.1)
+    policy = Policy(delay=2.0, max_hedges=2, max_attempts=3, first_token=20.0, total=10.0, limits=Limits(Share(0.1)))
     world = play({"a": STALLED, "b": STALLED, "c": STALLED}, story, policy=policy)
     assert (hedges(world), len(refused(world))) == (10, 2)
-
-
-def test_a_budget_of_all_requests_hedges_each_of_them_however_many_come_at_once() -> None:
-    async def story(world: World) -> None:
-        ask(world, 50)
-
-    policy = Policy(delay=2.0, first_token=20.0, total=120.0, budget=1.0)
-    world = play({"a": SLOW, "b": stream("B")}, story, policy=policy)
-    assert (hedges(world), refused(world)) == (50, [])
 
 
 def test_without_a_budget_every_request_may_be_hedged() -> None:

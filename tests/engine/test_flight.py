@@ -25,7 +25,7 @@ from hedgerow.events import (
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.core import Limits
 from hedgerow.gateway.flight import Flight
-from hedgerow.policy.plan import Policy
+from hedgerow.policy.settings import Policy
 from tests.engine.scripted import JSON, REFUSED, SSE, Answer, RecordingExchange, Script, Scripts, World, play
 
 
@@ -210,6 +210,7 @@ class TestFailuresBeforeCommit:
             client = world.request(PLAIN)
             await asyncio.sleep(1.0)
             client.leave()
+            world.gateway.close()  # the timer by which delays are learned
             handles = [handle for handle in world.loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]  # asyncio's own heap
             assert handles == []
 

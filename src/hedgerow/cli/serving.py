@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from hedgerow.errors import ConfigError
 
 if TYPE_CHECKING:
     from hedgerow.config import Address, Route, Settings
+    from hedgerow.gateway.blueprint import Source
 
 DEFAULT_FILE = Path("hedgerow.yaml")
 
@@ -49,13 +51,14 @@ def serve(
     if context.args:
         raise ConfigError([f"serve takes no argument; to name a file: hedgerow serve --config {context.args[0]}"])
     at = None if listen is None else address(listen)
+    source = _source(config, at)
     settings = _settings(config, at)
 
     from hedgerow.cli.launch import launch
     from hedgerow.cli.process import URL, LaunchRecord
     from hedgerow.gateway.drafting import blueprint_of
 
-    record = LaunchRecord(blueprint_of(settings), tuple(_welcome(settings, URL)), json_ready)
+    record = LaunchRecord(blueprint_of(settings), tuple(_welcome(settings, URL)), json_ready, source)
     launch(record, asked=_asked(config, listen, json_ready))
 
 
@@ -67,14 +70,30 @@ def _asked(config: Path | None, listen: str | None, json_ready: bool) -> list[st
 
 def _settings(config: Path | None, listen: Address | None) -> Settings:
     """From the file named, the file in this folder, or the environment. Raises `ConfigError`."""
-    from hedgerow.config import from_environment, load
+    from hedgerow.cli.reread import read
+    from hedgerow.config import from_environment
 
     if config is not None or DEFAULT_FILE.is_file():
-        return _listening(load(config or DEFAULT_FILE), listen)
+        return read(config or DEFAULT_FILE, listen)
     settings = from_environment(listen=listen)
     if settings is None:
         raise ConfigError([_NOTHING_TO_SERVE])
     return settings
+
+
+def _source(config: Path | None, listen: Address | None) -> Source | None:
+    """The file that is about to be read, as it is now, and how to read it again; None without one."""
+    from hedgerow.cli.launch import interpreter_options
+    from hedgerow.gateway.blueprint import Source
+    from hedgerow.gateway.reload_watch import stamp_of
+
+    if config is None and not DEFAULT_FILE.is_file():
+        return None
+    file = str(config or DEFAULT_FILE)
+    command = [sys.executable, *interpreter_options(), "-P", "-m", "hedgerow.cli.reread", file]
+    if listen is not None:
+        command.append(str(listen))
+    return Source(file=file, stamp=stamp_of(file), reader=tuple(command))
 
 
 _NOTHING_TO_SERVE = """\
@@ -83,21 +102,6 @@ nothing to serve: there is no ./hedgerow.yaml and no known API key in the enviro
   hedgerow serve --config FILE                 name the file if it lies elsewhere
   export OPENAI_API_KEY=…                      serve that provider without a file
   hedgerow demo                                see hedging at work on simulated providers, no key needed"""
-
-
-def _listening(settings: Settings, at: Address | None) -> Settings:
-    """The settings with another address; made anew, so that its checks and warnings hold for that address."""
-    if at is None:
-        return settings
-    from pydantic import ValidationError
-
-    from hedgerow.config import Settings
-
-    server = settings.server.model_copy(update={"listen": at})
-    try:
-        return Settings(targets=settings.targets, routes=settings.routes, server=server)
-    except ValidationError as error:
-        raise ConfigError([f"--listen {at}: {one['msg']}" for one in error.errors()]) from None
 
 
 def _welcome(settings: Settings, url: str) -> list[str]:
@@ -118,14 +122,24 @@ def _route(route: Route) -> str:
 def hedging(route: Route) -> str:
     """When and how often requests of the route are hedged, in words."""
     from hedgerow.config.units import show_duration, show_percent
+    from hedgerow.policy.delay import Auto, Fixed, Slo, show
 
     if len(route.targets) == 1:
         return "no hedge: one target"
-    delay, budget = route.hedge_delay, route.hedge.budget
-    if delay is None:
+    hedge = route.hedge
+    if not route.hedges:
         return "no hedge"
-    cap = "" if budget is None else f", at most {show_percent(budget)} of requests"
-    return f"hedge after {show_duration(delay)}{cap}"
+    match hedge.delay:
+        case Fixed(seconds):
+            when = f"after {show_duration(seconds)}"
+        case Auto():
+            when = "after a delay learned from the latency"
+        case Slo(seconds):
+            when = f"in time for {show_duration(seconds)}"
+        case spec:
+            when = f"after {show(spec, show_duration)}, learned from the latency"
+    cap = "" if hedge.budget is None else f", at most {show_percent(hedge.budget)} of requests"
+    return f"{'would hedge' if hedge.mode == 'shadow' else 'hedge'} {when}{cap}"
 
 
 def _askable(settings: Settings) -> str:

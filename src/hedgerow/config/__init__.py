@@ -13,25 +13,30 @@ from __future__ import annotations
 
 from hedgerow.config.describe import all_keys, describe
 from hedgerow.config.environment import from_environment
+from hedgerow.config.hedge import Cap, Hedge, Spend
 from hedgerow.config.load import load, loads
 from hedgerow.config.network import Address, SecretFile
-from hedgerow.config.route import Hedge, Route, Timeouts
+from hedgerow.config.route import Route, Timeouts
 from hedgerow.config.schema import json_schema
 from hedgerow.config.server import Limits, ServerSettings, ServerTimeouts, ServerTls
 from hedgerow.config.settings import Settings
-from hedgerow.config.target import Connections, Target, TargetTls
+from hedgerow.config.target import Breaker, Connections, Price, Target, TargetTls
 
 __all__ = [
     "Address",
+    "Breaker",
+    "Cap",
     "Connections",
     "Hedge",
     "Limits",
+    "Price",
     "Route",
     "SecretFile",
     "ServerSettings",
     "ServerTimeouts",
     "ServerTls",
     "Settings",
+    "Spend",
     "Target",
     "TargetTls",
     "Timeouts",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hedgerow.config.network import is_loopback
@@ -13,6 +14,7 @@ from hedgerow.config.route import Route
 from hedgerow.config.server import ServerSettings
 from hedgerow.config.target import Target
 from hedgerow.config.units import show_duration, show_percent
+from hedgerow.policy.delay import Fixed, Off, Slo
 from hedgerow.wire import lookup
 from hedgerow.wire.base import KEY_HEADERS, Family
 
@@ -37,6 +39,7 @@ def contradictions(
         found += _attempts(name, route)
         found += _route_times(name, route)
         found += _endpoints(name, route)
+        found += _spending(name, route, targets)
     if server is not None:
         found += unknown_default(server.default_route, routes)
         found += _server(server, targets)
@@ -92,16 +95,35 @@ def _attempts(name: str, route: Route) -> Iterator[Problem]:
 
 
 def _route_times(name: str, route: Route) -> Iterator[Problem]:
-    delay, times = route.hedge_delay, route.timeouts
+    hedge, times = route.hedge, route.timeouts
+    delay = hedge.first_delay if route.hedges else None
     if delay is not None:
+        at = ("hedge", "delay") if isinstance(hedge.delay, Fixed) else ("hedge", "warmup", "delay")
         follows = "first_token" not in times.model_fields_set  # total, where that is shorter than the default
         if delay >= times.total and (follows or delay < times.first_token):
-            yield _clash(name, route, ("hedge", "delay"), ("timeouts", "total"), "no hedge would ever start")
+            yield _clash(name, route, at, ("timeouts", "total"), "no hedge would ever start")
         elif delay >= times.first_token:
-            yield _clash(name, route, ("hedge", "delay"), ("timeouts", "first_token"), "no stream would ever be hedged")
+            yield _clash(name, route, at, ("timeouts", "first_token"), "no stream would ever be hedged")
+    if route.hedges and hedge.min_delay > hedge.max_delay:
+        yield _clash(name, route, ("hedge", "min_delay"), ("hedge", "max_delay"), "there is no delay between them")
+    if route.hedges and isinstance(hedge.delay, Slo) and hedge.delay.seconds >= times.total:
+        here = ("routes", name, "hedge", "delay")
+        yield Problem(here, f"an objective of {show_duration(hedge.delay.seconds)} is beyond timeouts.total")
+    if hedge.warmup.samples > hedge.window.samples:
+        most = f"the {hedge.window.samples} of hedge.window.samples"
+        where = ("routes", name, "hedge", "warmup", "samples")
+        yield Problem(where, f"{hedge.warmup.samples} is more than {most}: it would never end")
     for key in ("first_token", "stall"):
         if getattr(times, key) > times.total:
             yield _clash(name, route, ("timeouts", key), ("timeouts", "total"), "it could never run out")
+
+
+def _spending(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """Money can only be counted where every target has a price."""
+    if route.spend.in_money:
+        for each in dict.fromkeys(route.targets):
+            if each in targets and targets[each].price is None:
+                yield Problem(("targets", each, "price"), f"is missing: routes.{name}.spend counts dollars; add price")
 
 
 def _endpoints(name: str, route: Route) -> Iterator[Problem]:
@@ -110,14 +132,18 @@ def _endpoints(name: str, route: Route) -> Iterator[Problem]:
             yield Problem(("routes", name, "endpoints", position), f"{path} is answered and hedged anyway; drop it")
 
 
-def _clash(name: str, route: Route, low: tuple[str, str], high: tuple[str, str], why: str) -> Problem:
+def _clash(name: str, route: Route, low: tuple[str, ...], high: tuple[str, ...], why: str) -> Problem:
     """`low` is too long for `high`; told at whichever of the two the file sets, and a default is called one."""
 
-    def is_set(key: tuple[str, str]) -> bool:
-        return key[1] in getattr(route, key[0]).model_fields_set
+    def section(key: tuple[str, ...]) -> Any:
+        return reduce(getattr, key[:-1], route)
 
-    def shown(key: tuple[str, str]) -> str:
-        return show_duration(getattr(getattr(route, key[0]), key[1]))
+    def is_set(key: tuple[str, ...]) -> bool:
+        return key[-1] in section(key).model_fields_set
+
+    def shown(key: tuple[str, ...]) -> str:
+        value = getattr(section(key), key[-1])
+        return show_duration(value.seconds if isinstance(value, Fixed) else value)
 
     at, other = (low, high) if is_set(low) else (high, low)
     relation = "too long for" if at == low else "too short for"
@@ -213,11 +239,11 @@ def _bare_host(name: str, target: Target) -> Iterator[Problem]:
 
 def _idle_hedge(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
     here = ("routes", name)
-    if route.hedge_delay == 0:
+    if route.hedges and route.hedge.delay == Fixed(0.0):
         budget = route.hedge.budget
         who = "every request" if budget is None else f"every request that hedge.budget ({show_percent(budget)}) allows"
         yield Problem((*here, "hedge", "delay"), f"is 0s: {who} is sent at once to several targets and paid for")
-    if not route.hedge.model_fields_set or route.hedge.delay is None:
+    if not route.hedge.model_fields_set or route.hedge.delay == Off():
         return
     if len(route.targets) == 1:
         only = route.targets[0]

@@ -9,14 +9,15 @@ from typing import Any
 import yaml
 from yaml.error import MarkedYAMLError, YAMLError
 
+from hedgerow.config.hedge import Hedge
 from hedgerow.config.litellm_target import LITERAL, LeftOut, Notes, is_own_server, target, value
 from hedgerow.config.problem import show_path
-from hedgerow.config.route import FIRST_TOKEN, TOTAL, Hedge
+from hedgerow.config.route import FIRST_TOKEN, TOTAL
 from hedgerow.config.units import parse_duration, show_duration
 from hedgerow.errors import ConfigError
 
 _LONGEST = 86_400.0
-_DELAY = Hedge().delay or 0.0
+_DELAY = Hedge().first_delay or 0.0
 _USED = {
     "litellm_settings": {"fallbacks", "default_fallbacks", "request_timeout", "stream_timeout"},
     "router_settings": {"fallbacks", "default_fallbacks", "timeout", "stream_timeout", "model_group_alias"},

@@ -7,28 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from hedgerow.config.base import Model, Patience
-from hedgerow.config.fields import FLAG, NAMES, PATHS, duration, percentage, some_of, whole
+from hedgerow.config.fields import FLAG, NAMES, PATHS, whole
+from hedgerow.config.hedge import Failover, Hedge, Spend
+from hedgerow.policy.delay import Off
 
 TOTAL = 600.0
 FIRST_TOKEN = 60.0
 STALL = 30.0
 """The defaults of `Timeouts`."""
-
-
-class Hedge(Model):
-    """When a backup attempt starts."""
-
-    delay: Annotated[float | None, duration(0.0, 3_600.0, off=True)] = 2.0
-    """How long an attempt may run without a first token (a non-streaming one: without its answer) before the next \
-target is tried as well. `off` never hedges: the other targets are then used only when one fails."""
-    max_hedges: Annotated[int, whole(0, 3)] = 1
-    """Most attempts started by delay for one request. Attempts after a failure do not count."""
-    budget: Annotated[float | None, percentage(0.001, 1.0)] = 0.1
-    """Most attempts started by delay, as a share of the route's requests: a hard cap. Ten may start in a row before \
-they must have been earned. Attempts after a failure do not count. `off` sets no cap."""
-    allow: Annotated[tuple[str, ...], some_of("n", "audio", "store", least=0)] = ()
-    """What may be hedged although it costs more or leaves something behind: `n` (several answers to one request), \
-`audio` (spoken answers), `store` (answers that the Responses API keeps unless told not to)."""
 
 
 class Timeouts(Model):
@@ -52,6 +38,11 @@ class Route(Model):
     """Names of targets, in the order they are tried. A name may be repeated: `[openai, openai]` hedges a slow call \
 with a second one to the same provider."""
     hedge: Hedge = Hedge()
+    failover: Failover = Failover()
+    spend: Spend = Spend()
+    background: Annotated[bool, FLAG] = False
+    """`true`: nobody waits for these requests, so they are never hedged. Requests that name a batch or flex service \
+tier are not either."""
     max_attempts: Annotated[int | None, whole(1, 100, nullable=True)] = None
     """Most attempts for one request: the first, hedges and those after a failure. Left out: one per listed target."""
     timeouts: Timeouts = Timeouts()
@@ -71,6 +62,6 @@ answer is one whole body. A request there needs no model."""
         return len(self.targets) if self.max_attempts is None else self.max_attempts
 
     @property
-    def hedge_delay(self) -> float | None:
-        """When a hedge may start, in seconds; None when none can, whatever `hedge.delay` says."""
-        return self.hedge.delay if self.attempts > 1 and self.hedge.max_hedges > 0 else None
+    def hedges(self) -> bool:
+        """Whether any request of the route can ever be hedged."""
+        return self.attempts > 1 and self.hedge.max_hedges > 0 and self.hedge.delay != Off()

@@ -9,6 +9,7 @@ from pydantic import SecretStr, model_validator
 
 from hedgerow.config.base import DAY, GIB, KIB, MIB, Model, Patience
 from hedgerow.config.fields import FLAG, OUTPUT, REQUIRED_FILE, duration, one_of, problem, size, text
+from hedgerow.config.hedge import Cap
 from hedgerow.config.network import ADDRESS, API_KEYS, TOKEN, TOKEN_FILE, Address, SecretFile
 
 
@@ -80,6 +81,10 @@ class ServerSettings(Model):
     """Keys of which clients must present one as `Authorization: Bearer` or `x-api-key`. Empty: whoever can connect \
 may ask."""
     admin: Admin = Admin()
+    budget: Cap = Cap()
+    """What all routes together may add in further attempts; each route's own budget holds as well."""
+    tenant_budget: Cap = Cap()
+    """What the further attempts of one client key may come to, over all routes."""
     limits: Limits = Limits()
     timeouts: ServerTimeouts = ServerTimeouts()
     reuse_port: Annotated[bool, FLAG] = False

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 
-from hedgerow.config.base import Model, Patience
-from hedgerow.config.fields import FILE, FLAG, one_of, some_of, text, whole
+from hedgerow.config.amounts import MONEY, share
+from hedgerow.config.base import DAY, Model, Patience
+from hedgerow.config.fields import FILE, FLAG, duration, one_of, percentage, some_of, text, whole
 from hedgerow.config.network import (
     API_KEY,
     BASE_URL,
@@ -49,6 +50,38 @@ class TargetTls(Model):
     """PEM file of the authorities to trust instead of the system's, for a private CA."""
 
 
+class Price(Model):
+    """What the target charges, in dollars."""
+
+    input: Annotated[int, MONEY] = 0
+    """Dollars per million tokens of prompt."""
+    output: Annotated[int, MONEY] = 0
+    """Dollars per million tokens of answer."""
+    request: Annotated[int, MONEY] = 0
+    """Dollars per request."""
+
+
+class Breaker(Model):
+    """When the target is left out because too many of its attempts fail."""
+
+    failure_ratio: Annotated[float | None, percentage(0.01, 1.0)] = 0.5
+    """The share of failures at which it is left out, once there are `minimum` results in the `window`."""
+    failures: Annotated[int | None, whole(1, 10_000, nullable=True)] = None
+    """So many failures in a row leave it out too."""
+    slow_after: Annotated[float | None, duration(0.001, DAY, off=True)] = None
+    """A first token later than this counts as slow."""
+    slow_ratio: Annotated[float, share(0.01, 1.0)] = 1.0
+    """The share of slow attempts at which it is left out."""
+    minimum: Annotated[int, whole(1, 100)] = 20
+    """With fewer results no ratio says anything."""
+    window: Annotated[float, duration(1.0, DAY)] = 60.0
+    """Results longer ago than this no longer count."""
+    open_for: Annotated[float, duration(0.05, DAY)] = 30.0
+    """How long it is left out before single attempts try it again."""
+    successes: Annotated[int, whole(1, 100)] = 3
+    """So many good ones of those bring it back."""
+
+
 class Target(Model):
     """One place an attempt can go."""
 
@@ -74,8 +107,10 @@ not see the report. Turn it off for a server that refuses `stream_options`."""
     account: Annotated[str | None, text()] = None
     """Targets of one account share a rate limit and a quota: when one is limited, the others are known to be. \
 Left out, targets with the same host and key share one."""
-    headers: Annotated[dict[str, SecretStr], HEADERS] = Field({}, repr=False)
+    headers: Annotated[dict[str, SecretStr], HEADERS] = Field(default={}, repr=False)
     """More headers for every request to this target."""
+    price: Price | None = None
+    breaker: Breaker = Breaker()
     connections: Connections = Connections()
     tls: TargetTls = TargetTls()
     proxy: Annotated[str, PROXY, Field(repr=False)] = "env"

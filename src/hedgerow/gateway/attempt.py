@@ -10,12 +10,14 @@ import msgspec
 
 from hedgerow.errors import ConnectFailed, PoolExhausted, UpstreamClosed, UpstreamError
 from hedgerow.events import Failure, FailureClass, Headers, Role, Usage
+from hedgerow.gateway.forwarder import Forwarder
 from hedgerow.http.upstream import Call
+from hedgerow.policy.health import Probe
 from hedgerow.wire import encoding
 from hedgerow.wire.base import Accepted, Scanner, Verdict
 from hedgerow.wire.encoding import Decoder
 from hedgerow.wire.failures import as_event_stream, as_json
-from hedgerow.wire.sse import keep, without_bom
+from hedgerow.wire.sse import keep
 from hedgerow.wire.whole import is_event_stream
 
 if TYPE_CHECKING:
@@ -23,36 +25,22 @@ if TYPE_CHECKING:
     from hedgerow.gateway.target import Target
 
 
-_COLLECTED = 8
-"""Pieces without a sign of the end that are collected before the scanner sees them ..."""
-_COLLECTED_BYTES = 2048
-"""... fewer where pieces of the size seen last would be more than this: every open stream holds half of it."""
-_NONE: Headers = []
-_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_TAIL = 4
-"""Bytes that the longest of them has."""
 _IGNORE: Callable[[bytes], object] = len
 """Takes what follows the end marker: it is nobody's business."""
+_NONE: Headers = []
 ERROR_BODY_LIMIT = 5.0
 """Seconds from an error's head to the end of its body; then its status says enough, and the next target is asked."""
 
 
-class Attempt:
+class Attempt(Forwarder):
     """Feeds the scanner, holds bytes until commit, then hands every piece on."""
 
     __slots__ = (
-        "_collected",
         "_decoder",
         "_error_limit",
         "_feed",
         "_flight",
         "_held_limit",
-        "_room",
-        "_sign",
-        "_tail",
-        "_time",
-        "_watch",
-        "_write",
         "call",
         "committed",
         "done",
@@ -62,9 +50,8 @@ class Attempt:
         "headers_at",
         "held",
         "index",
-        "last_data_at",
         "launched_at",
-        "received",
+        "probe",
         "role",
         "scanner",
         "status",
@@ -73,6 +60,7 @@ class Attempt:
     )
 
     def __init__(self, flight: Flight, index: int, target: Target, role: Role, now: float, held_limit: int) -> None:
+        super().__init__(flight.time, now)
         self._flight = flight
         self._held_limit = held_limit
         self._feed: Callable[[bytes], Verdict | None] | None = None
@@ -82,6 +70,7 @@ class Attempt:
         self.target = target
         self.role = role
         self.launched_at = now
+        self.probe: Probe | None = None
         self.headers_at: float | None = None
         self.first_token_at: float | None = None
         self.call: Call | None = None
@@ -89,10 +78,6 @@ class Attempt:
         self.headers = _NONE
         self.scanner: Scanner | None = None
         self.held: list[bytes] = []
-        self.received = 0
-        """Bytes of the body, up to what is collected."""
-        self.last_data_at = now
-        self._time = flight.time
         self.committed = False
         self.whole: bytes | None = None
         """The body, once it has ended (before commit)."""
@@ -106,6 +91,7 @@ class Attempt:
         self.headers_at = now = self._time()
         self.status = status
         self.headers = headers
+        flight.route.hedger.reported(self.target.place, headers, now)
         if flight.protocol.accepts_head:
             self.scanner = flight.scanner(headers)
             self.first_token_at = self.last_data_at = now
@@ -169,18 +155,8 @@ class Attempt:
         if call is None or scanner is None:
             return
         self.committed = True
-        self._collected: list[bytes] = []  # pieces that were delivered and that the scanner has not seen
-        self._room = 1
-        self._tail = b""
-        self._write = write
-        self._sign = scanner.sign or 0
-        if self.held:
-            body = b"".join(self.held)
-            self.held = []
-            write(without_bom(body) if is_event_stream(body) else body)
-            self._tail = body[-_TAIL:]
-        self._watch = scanner.watch
-        forward = self._pass_on if scanner.sign is None else self._forward
+        held, self.held = b"".join(self.held), []
+        forward = self._start(write, scanner, held)
         call.deliver_to(forward if self._decoder is None else self._forward_decoded)
         if scanner.watch(b""):
             self._complete()
@@ -196,11 +172,6 @@ class Attempt:
         if self._error_limit is not None:
             self._error_limit.cancel()
 
-    def between_events(self) -> bool:
-        """Whether what was delivered so far ends with a blank line."""
-        self._catch_up()
-        return self._tail.endswith(_EVENT_ENDS)
-
     def tally(self) -> int:
         """Bytes of the body that have come, decoded; after it the scanner has seen them all."""
         if self.committed:
@@ -211,22 +182,6 @@ class Attempt:
         """The tokens that are known when the attempt ends now."""
         self.tally()
         return None if self.scanner is None else self.scanner.ending(False).usage
-
-    def _forward(self, data: bytes) -> None:
-        """A piece after commit. Whatever can wait is done for several pieces at once."""
-        time, write = self._time, self._write  # CPython is slow to call what is in a slot without taking it out first
-        self.last_data_at = time()
-        write(data)
-        collected = self._collected
-        collected.append(data)
-        if (len(collected) >= self._room or self._sign in data) and self._catch_up():
-            self._complete()
-
-    def _pass_on(self, data: bytes) -> None:
-        """A piece after commit in a protocol whose end is not looked for."""
-        self.last_data_at = self._time()
-        self.received += len(data)
-        self._write(data)
 
     def _forward_decoded(self, data: bytes) -> None:
         if self._decoder is not None and (data := self._decoded(data)):
@@ -246,21 +201,6 @@ class Attempt:
             else:
                 self._flight.lost(self, self._cut_short(str(error)))
             return b""
-
-    def _catch_up(self) -> bool:
-        """Let the scanner see what was collected; True once the end marker has been seen."""
-        collected = self._collected
-        if not collected:
-            return False
-        count = len(collected)
-        data = collected[0] if count == 1 else b"".join(collected)
-        collected.clear()
-        self.received += len(data)
-        self._tail = tail = data[-_TAIL:]
-        # In the middle of an event, which may be the end marker, the next piece is looked at when it comes.
-        between = tail.endswith(_EVENT_ENDS)
-        self._room = min(_COLLECTED, _COLLECTED_BYTES * count // (len(data) or 1)) if between else 1
-        return self._watch(data)
 
     def _body_over(self, *, clean: bool) -> None:
         """The body of a committed answer ended, or broke off."""

@@ -7,12 +7,18 @@ there to here is `gateway.drafting`. Times are seconds, sizes bytes.
 
 from __future__ import annotations
 
+from math import inf
+
 import msgspec
 
 from hedgerow.events import Headers
 from hedgerow.http.client_settings import PoolSettings
 from hedgerow.http.limits import Limits
-from hedgerow.policy.plan import Policy
+from hedgerow.policy.account import UNLIMITED
+from hedgerow.policy.account import Limits as Allowance
+from hedgerow.policy.breaker import BreakerSettings
+from hedgerow.policy.price import Price
+from hedgerow.policy.settings import Policy
 from hedgerow.wire.base import Family
 
 
@@ -36,18 +42,23 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     families: tuple[Family, ...] = (Family.OPENAI,)
     key_header: str = "auto"
     stream_usage: bool = True
+    price: Price | None = None
+    breaker: BreakerSettings = BreakerSettings()
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
     """How a route reads requests and answers.
 
     `reasoning_counts`: a model's reasoning is a first token. `as_stream`: whole answers are asked for as streams.
-    `allow`: what may be hedged of that which `Facts.needs` leave for it.
+    `allow`: what may be hedged of that which `Facts.needs` leave for it. `traits`: header fields that conditions name,
+    as (name, value, condition). `total`: seconds that a request may take.
     """
 
     reasoning_counts: bool = True
     as_stream: bool = False
     allow: frozenset[str] = frozenset()
+    traits: tuple[tuple[bytes, bytes, str], ...] = ()
+    total: float = inf
 
 
 class RouteBlueprint(_Part, frozen=True, kw_only=True):
@@ -93,6 +104,8 @@ class Blueprint(_Part, frozen=True, kw_only=True):
     targets: dict[str, TargetBlueprint]
     routes: dict[str, RouteBlueprint]
     default_route: str
+    budget: Allowance = UNLIMITED
+    tenant_budget: Allowance = UNLIMITED
     server: ServerBlueprint
 
 

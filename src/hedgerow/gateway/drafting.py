@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 
 from hedgerow import config
 from hedgerow.config import Settings
 from hedgerow.gateway.blueprint import Blueprint, Certificate, Reading, RouteBlueprint, ServerBlueprint, TargetBlueprint
 from hedgerow.http.client_settings import Origin, PoolSettings
-from hedgerow.http.limits import Limits
+from hedgerow.http.limits import Limits as HttpLimits
 from hedgerow.http.proxy import proxy_for
-from hedgerow.policy.plan import Policy
+from hedgerow.policy.account import Limits
+from hedgerow.policy.breaker import BreakerSettings
+from hedgerow.policy.budget import Share
+from hedgerow.policy.delay import show
+from hedgerow.policy.latency.cells import Learning
+from hedgerow.policy.outage import ThrottleSettings
+from hedgerow.policy.price import Price
+from hedgerow.policy.settings import Conditions, Policy
 from hedgerow.wire.base import Family
 
 
@@ -22,6 +29,8 @@ def blueprint_of(settings: Settings, *, environ: Mapping[str, str] = os.environ)
         targets={name: _target(target, environ) for name, target in settings.targets.items()},
         routes={name: _route(route) for name, route in settings.routes.items()},
         default_route=settings.default_route,
+        budget=_cap(settings.server.budget),
+        tenant_budget=_cap(settings.server.tenant_budget),
         server=_server(settings.server),
     )
 
@@ -38,6 +47,26 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         families=tuple(map(Family, target.protocol)),
         key_header=target.key_header,
         stream_usage=target.stream_usage,
+        price=_price(target.price),
+        breaker=_breaker(target.breaker),
+    )
+
+
+def _price(price: config.Price | None) -> Price | None:
+    return None if price is None else Price(price.input, price.output, price.request)
+
+
+def _breaker(breaker: config.Breaker) -> BreakerSettings:
+    return BreakerSettings(
+        failure_ratio=breaker.failure_ratio,
+        slow_ratio=breaker.slow_ratio,
+        slow_after=breaker.slow_after,
+        failures=breaker.failures,
+        minimum=breaker.minimum,
+        window=breaker.window,
+        open_for=breaker.open_for,
+        open_at_most=max(breaker.open_for * 1.5, breaker.open_for),
+        successes=breaker.successes,
     )
 
 
@@ -63,20 +92,74 @@ def _pool(target: config.Target, environ: Mapping[str, str]) -> PoolSettings:
 
 
 def _route(route: config.Route) -> RouteBlueprint:
-    hedge, timeouts = route.hedge, route.timeouts
-    policy = Policy(
-        delay=inf if hedge.delay is None else hedge.delay,
-        max_hedges=0 if hedge.delay is None else hedge.max_hedges,
+    hedge = route.hedge
+    reading = Reading(
+        reasoning_counts=route.reasoning_counts,
+        as_stream=route.nonstream_as_stream,
+        allow=frozenset(hedge.allow),
+        traits=tuple((name.encode(), text.lower().encode(), _trait(name, text)) for name, text in _headers(hedge)),
+        total=route.timeouts.total,
+    )
+    return RouteBlueprint(targets=route.targets, policy=_policy(route), reading=reading, endpoints=route.endpoints)
+
+
+def _headers(hedge: config.Hedge) -> Iterable[tuple[str, str]]:
+    return hedge.only_if.headers.items()
+
+
+def _trait(name: str, text: str) -> str:
+    return f"headers: {name}: {text}"
+
+
+def _policy(route: config.Route) -> Policy:
+    hedge, timeouts, only_if = route.hedge, route.timeouts, route.hedge.only_if
+    window = hedge.window.samples
+    return Policy(
+        delay=show(hedge.delay, "{!r}s".format),
+        min_delay=hedge.min_delay,
+        max_delay=hedge.max_delay,
+        target=hedge.target,
+        warmup_delay=inf if hedge.warmup.delay is None else hedge.warmup.delay,
+        learning=Learning(window, hedge.window.age, min(100, window), hedge.warmup.samples),
+        shadow=hedge.mode == "shadow",
+        max_hedges=hedge.max_hedges,
         max_attempts=route.attempts,
-        budget=hedge.budget,
+        limits=_limits(route),
+        conditions=Conditions(
+            streaming=only_if.streaming,
+            max_tokens_below=only_if.max_tokens_below,
+            traits=frozenset(_trait(name, text) for name, text in _headers(hedge)),
+            max_input_tokens=hedge.max_input_tokens,
+            background=route.background,
+        ),
+        rollout=hedge.rollout,
+        kill_switch=hedge.kill_switch,
+        quota_keep=hedge.quota_keep,
+        quota_share=hedge.quota_share,
+        throttle=ThrottleSettings(hedge.outage.max_tokens, hedge.outage.token_ratio),
         first_token=timeouts.first_token,
         stall=timeouts.stall,
         total=timeouts.total,
     )
-    reading = Reading(
-        reasoning_counts=route.reasoning_counts, as_stream=route.nonstream_as_stream, allow=frozenset(hedge.allow)
+
+
+def _limits(route: config.Route) -> Limits:
+    hedge, failover, spend = route.hedge, route.failover, route.spend
+    endless = hedge.budget is None or hedge.budget >= hedge.max_hedges  # no more than that are ever asked for
+    return Limits(
+        None if endless or hedge.budget is None else Share(hedge.budget, hedge.burst, hedge.per_minute),
+        None if failover.budget is None else Share(failover.budget, failover.burst, failover.per_minute),
+        *_money(spend),
     )
-    return RouteBlueprint(targets=route.targets, policy=policy, reading=reading, endpoints=route.endpoints)
+
+
+def _money(spend: config.Spend) -> tuple[int | None, int | None, int | None, int | None]:
+    return spend.usd_per_hour, spend.usd_per_day, spend.usd_per_month, spend.tokens_per_minute
+
+
+def _cap(cap: config.Cap) -> Limits:
+    hedges, failovers = (None if each is None else Share(each, cap.burst) for each in (cap.hedges, cap.failovers))
+    return Limits(hedges, failovers, *_money(cap))
 
 
 def _server(server: config.ServerSettings) -> ServerBlueprint:
@@ -87,7 +170,7 @@ def _server(server: config.ServerSettings) -> ServerBlueprint:
         reuse_port=server.reuse_port,
         certificate=None if tls is None else Certificate(cert=str(tls.cert), key=str(tls.key)),
         api_keys=tuple(key.get_secret_value() for key in server.api_keys),
-        http=Limits(
+        http=HttpLimits(
             header_bytes=limits.header_bytes,
             body_bytes=limits.body_bytes,
             header_timeout=timeouts.header,

@@ -44,10 +44,10 @@ class Flight:
         "_order",
         "_paused",
         "_winner",
+        "ask",
         "attempts",
         "facts",
         "hedged",
-        "input_tokens",
         "protocol",
         "question",
         "request_id",
@@ -81,19 +81,14 @@ class Flight:
         self.hedged = False
         self._gone = False
         self._paused = False
-        self.input_tokens = len(exchange.body) >> 2  # some four bytes each
         self.started_at = now = self.time()
+        self.ask = ask = question.ask(self.request_id, exchange, incoming, now)
+        hedger, alarm = route.hedger, gateway.alarm
         if protocol.hedgeable:
-            self.run, self._order = route.hedger.run(
-                self,
-                now,
-                alarm=gateway.alarm,
-                stream=question.asked.stream,
-                replayable=facts.forbids_hedge is None,
-                refusal=question.refusal,
-            )
+            model = facts.model or ""
+            self.run, self._order = hedger.run(self, now, alarm=alarm, ask=ask, refusal=question.refusal, model=model)
         else:
-            self.run, self._order = route.hedger.run_alone(self, alarm=gateway.alarm)
+            self.run, self._order = hedger.run_alone(self, alarm=alarm)
 
     def start(self) -> None:
         """Launch the first attempt."""
@@ -116,6 +111,7 @@ class Flight:
         limits = self._gateway.limits
         held_limit = limits.held_bytes if self.question.asked.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
+        launched.probe = self.route.hedger.launched(target.place, self.ask, role, now, self.facts.model or "")
         self.attempts.append(launched)
         records.launched(self, launched)
         launched.call = target.send(
@@ -130,6 +126,8 @@ class Flight:
     def cancel(self, attempt: int, failure: Failure | None) -> None:
         loser = self.attempts[attempt]
         loser.cancel()
+        if failure is not None:
+            self._blame(loser, failure)
         unfit = Outcome.CLIENT_GONE if self._gone else Outcome.SUPERSEDED
         self._speak(loser, unfit if failure is None else Outcome.FAILED, failure)
 
@@ -142,7 +140,8 @@ class Flight:
     def _commit(self, attempt: int) -> None:
         winner = self._winner = self.attempts[attempt]
         if (status := winner.status or 200) < 300:  # else it is only handed through
-            self.route.hedger.answered(winner.target.place)
+            model, stream = self.facts.model or "", self.ask.stream
+            self.route.hedger.answered(winner.target.place, winner.launched_at, self.time(), model, stream=stream)
         records.first_token(self, winner)
         if winner.whole is not None:
             fields = to_client(winner.headers) + answers.marks(self, winner)
@@ -193,8 +192,12 @@ class Flight:
     def lost(self, attempt: Attempt, failure: Failure) -> None:
         """An attempt failed before commit."""
         self._speak(attempt, Outcome.FAILED, failure)
-        self.route.hedger.failed(attempt.target.place, failure, self.time())
+        self._blame(attempt, failure)
         self.run.failed(attempt.index, failure)
+
+    def _blame(self, attempt: Attempt, failure: Failure) -> None:
+        model = self.facts.model or ""
+        self.route.hedger.failed(attempt.target.place, failure, attempt.launched_at, self.time(), model)
 
     def later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Have something called later; for what is too rare for the alarm."""
@@ -257,6 +260,7 @@ class Flight:
         status = delivery.break_off(self, winner, failure)
         # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
         log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
+        self._blame(winner, failure)
         usage = self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
         self._finish(Outcome.FAILED_AFTER_COMMIT, status, usage)
 
@@ -265,6 +269,8 @@ class Flight:
     ) -> Usage | None:
         """Tell of an attempt that ended and did not win; returns its usage, where anybody wants to hear of it."""
         attempt.end()
+        if attempt.probe is not None:
+            self.route.hedger.over(attempt.probe)
         if failure is not None and outcome is Outcome.FAILED:
             why = failure.kind, failure.message
             log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)

@@ -6,8 +6,10 @@ the others) and our own `x-hedgerow-*` stop here; everything else passes as it c
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection
+from math import inf
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -31,7 +33,9 @@ HOP_BY_HOP = frozenset(
 )
 KEYS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
 """Where the SDKs of Anthropic, Azure and Google put a key."""
-_READ = KEYS | {b"authorization", b"connection"}
+_TIMEOUT = b"x-stainless-timeout"
+"""The official SDKs' own timeout, in seconds; it is sent on, too."""
+_READ = KEYS | {b"authorization", b"connection", _TIMEOUT}
 _NOT_UPSTREAM = HOP_BY_HOP | _READ | {b"accept-encoding", b"content-length", b"cookie", b"expect", b"host"}
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc", b"set-cookie"}
 _PREFIX = b"x-hedgerow-"
@@ -42,13 +46,18 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     """A client's header fields, read once.
 
     `forward` is the block of fields to send upstream, each ended by CRLF. `authorization` is the client's own
-    credential as an `authorization` value, None if it sent none; `credential` the field or fields it came in, as lines.
+    credential as an `authorization` value, None if it sent none; `patience` how many seconds the client itself waits;
+    `tenant` a fingerprint of its key, where tenants are told apart; `traits` the conditions of its route that it meets;
+    `credential` the field or fields it came in, as lines.
     """
 
     forward: bytes
     authorization: bytes | None
     opted_out: bool
     credential: bytes = b""
+    patience: float = inf
+    tenant: str = ""
+    traits: frozenset[str] = frozenset()
 
 
 def read(headers: Headers) -> Incoming:
@@ -60,12 +69,15 @@ def read(headers: Headers) -> Incoming:
     authorization: bytes | None = None
     credential = b""
     opted_out = False
+    patience = inf
     for name, value in headers:
         if name not in _NOT_UPSTREAM:
             if name[:_OURS] != _PREFIX:
                 forward += (name, b": ", value, b"\r\n")
             elif name == b"x-hedgerow-hedge" and value.lower() == b"off":
                 opted_out = True
+            elif name == b"x-hedgerow-deadline-ms":
+                patience = min(patience, _milliseconds(value))
         elif name in _READ:
             if name == b"authorization":
                 authorization = value
@@ -73,17 +85,48 @@ def read(headers: Headers) -> Incoming:
             elif name in KEYS:
                 authorization = b"Bearer " + value if authorization is None else authorization
                 credential += b"%b: %b\r\n" % (name, value)
+            elif name == _TIMEOUT:
+                forward += (name, b": ", value, b"\r\n")
+                patience = min(patience, _number(value) or inf)
             elif value.lower() not in _PLAIN_CONNECTION:
                 if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
                     raise RequestError(400, NO_WEBSOCKETS, code="unsupported_upgrade")
                 return read(_without_listed(headers))
-    return Incoming(b"".join(forward), authorization, opted_out, credential)
+    return Incoming(b"".join(forward), authorization, opted_out, credential, patience)
+
+
+def _milliseconds(value: bytes) -> float:
+    """Seconds. Raises `RequestError` (400): a deadline that is not understood must not pass for none."""
+    number = _number(value)
+    if not number:
+        message = "x-hedgerow-deadline-ms must be a number of milliseconds above 0."
+        raise RequestError(400, message, code="invalid_deadline")
+    return number / 1000
+
+
+def _number(value: bytes) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if 0.0 <= number < inf else None
 
 
 NO_WEBSOCKETS = (
     "hedgerow does not carry WebSockets (such as the Realtime API): a session cannot be hedged. "
     "Connect to the provider itself."
 )
+
+
+def tenant_of(authorization: bytes | None) -> str:
+    """A fingerprint of a client's key that says nothing of the key; "" without one."""
+    return "" if authorization is None else hashlib.sha256(authorization).hexdigest()[:16]
+
+
+def traits_of(headers: Headers, wanted: Collection[tuple[bytes, bytes, str]]) -> frozenset[str]:
+    """The conditions among `wanted` (header, value, name of the condition) that these fields meet."""
+    found = {(name, value.strip().lower()) for name, value in headers}
+    return frozenset(trait for name, value, trait in wanted if (name, value) in found)
 
 
 def speaks_anthropic(headers: Headers) -> bool:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hedgerow.events import Reason
+from hedgerow.gateway.headers import Incoming
 from hedgerow.http.exchange import Exchange
+from hedgerow.policy.ask import Ask
 from hedgerow.policy.plan import Refusal
 from hedgerow.wire.base import Facts, Protocol
 
@@ -42,6 +44,24 @@ class Question:
         """Whether the client wants a document and the targets are asked for a stream."""
         if self.collects:
             self.asked = msgspec.structs.replace(facts, stream=True)
+
+    def ask(self, request_id: str, exchange: Exchange, incoming: Incoming, now: float) -> Ask:
+        """The request as the policy sees it."""
+        reading, facts = self._route.reading, self.facts
+        traits = incoming.traits
+        if facts.service_tier is not None:
+            traits |= {f"service_tier: {facts.service_tier}"}
+        return Ask(
+            request_id,
+            self.asked.stream,
+            len(exchange.body) >> 2,  # some four bytes each
+            facts.max_output_tokens,
+            now,
+            now + min(reading.total, incoming.patience),
+            facts.forbids_hedge is None,
+            incoming.tenant,
+            traits,
+        )
 
     def path(self, exchange: Exchange, target: Target) -> bytes:
         """The path and query to ask this target for."""

@@ -71,8 +71,8 @@ def first_token(flight: Flight, attempt: Attempt) -> None:
             attempt.role,
             attempt.launched_at,
             attempt.launched_at if attempt.first_token_at is None else attempt.first_token_at,
-            flight.question.asked.stream,
-            flight.input_tokens,
+            flight.ask.stream,
+            flight.ask.input_tokens,
         )
     )
 
@@ -101,8 +101,8 @@ def ended(
             attempt.tally(),
             failure,
             usage,
-            flight.question.asked.stream,
-            flight.input_tokens,
+            flight.ask.stream,
+            flight.ask.input_tokens,
         )
     )
     return usage

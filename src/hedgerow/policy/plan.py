@@ -46,21 +46,6 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
         return self.max_hedges > 0 and self.max_attempts > 1
 
 
-class Policy(msgspec.Struct, frozen=True, gc=False):
-    """How a route hedges. Times are seconds, `inf` switches a rule off; see `Plan`.
-
-    `budget` is the most hedges per request, in (0, 1] (see `policy.budget`); None sets no bound.
-    """
-
-    delay: float = inf
-    max_hedges: int = 1
-    max_attempts: int = 2
-    budget: float | None = None
-    first_token: float = inf
-    stall: float = inf
-    total: float = inf
-
-
 class Refusal(msgspec.Struct, frozen=True, gc=False):
     """A guard's answer: why a hedge may not start."""
 

@@ -57,7 +57,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     may. `needs` are the things that a route must allow before one may be: "n", "audio", "store". `max_output_tokens` is
     the client's own limit, if any; `inputs` how many texts are to be embedded. `wants_usage` is False where the
     protocol's streams report usage only on demand and the client made none; `has_options` where it said anything that
-    such a demand would have to be put into.
+    such a demand would have to be put into. `service_tier` is the client's wish, if it is a string.
     """
 
     model: str | None
@@ -68,6 +68,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     inputs: int | None = None
     wants_usage: bool = True
     has_options: bool = False
+    service_tier: str | None = None
 
 
 class Scanner(typing.Protocol):

@@ -24,6 +24,7 @@ class _Tool(msgspec.Struct, gc=False):
 
 
 class _Request(Routed):
+    service_tier: Any = None
     n: int | float | None = None
     store: bool | None = None
     background: bool | None = None
@@ -61,6 +62,7 @@ class OpenAIChat(CompletionProtocol):
             _needs(request),
             wants_usage=reports_usage(stream, request.stream_options),
             has_options=request.stream_options is not msgspec.UNSET,
+            service_tier=request.service_tier if isinstance(request.service_tier, str) else None,
         )
 
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:

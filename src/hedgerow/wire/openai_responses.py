@@ -33,6 +33,7 @@ class _Item(msgspec.Struct, gc=False):
 
 
 class _Request(Routed):
+    service_tier: Any = None
     # Of the input only what tells its objects apart and their tools are decoded; whatever else it is passes.
     input: list[_Item | list[Any] | str | float | bool | None] | dict[str, Any] | str | float | bool | None = None
     store: bool | None = None
@@ -67,6 +68,7 @@ class OpenAIResponses(OpenAIProtocol):
             _side_effects(request) or uploaded_file(body),
             limit if isinstance(limit, int) else None,
             ("store",) if request.store is None else (),
+            service_tier=request.service_tier if isinstance(request.service_tier, str) else None,
         )
 
     def rewrite(

@@ -1,0 +1,50 @@
+"""All that a route says of hedging, as plain data that can be sent to a serving process."""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+
+from hedgerow.policy.account import UNLIMITED, Limits
+from hedgerow.policy.latency.cells import Learning
+from hedgerow.policy.outage import ThrottleSettings
+from hedgerow.policy.quota import KEEP, SHARE
+
+
+class Conditions(msgspec.Struct, frozen=True, gc=False):
+    """What a request must be like to be hedged; None and empty set no condition. `traits` as in `Ask`."""
+
+    streaming: bool | None = None
+    max_tokens_below: int | None = None
+    traits: frozenset[str] = frozenset()
+    max_input_tokens: int | None = None
+    background: bool = False
+
+
+class Policy(msgspec.Struct, frozen=True, gc=False):
+    """How a route hedges. Times are seconds, `inf` switches a rule off; see `Plan`.
+
+    `delay` is a number of seconds or a rule as `delay.show` writes it. `target` and `warmup_delay` as in `when.Rules`.
+    `shadow`: decide everything, launch no hedge. `throttle` None: nothing stops hedges in an outage.
+    """
+
+    delay: float | str = inf
+    min_delay: float = 0.0
+    max_delay: float = inf
+    target: float = 0.99
+    warmup_delay: float = inf
+    learning: Learning = Learning()
+    shadow: bool = False
+    max_hedges: int = 1
+    max_attempts: int = 2
+    limits: Limits = UNLIMITED
+    conditions: Conditions = Conditions()
+    rollout: float = 1.0
+    kill_switch: bool = False
+    quota_keep: float = KEEP
+    quota_share: float = SHARE
+    throttle: ThrottleSettings | None = None
+    first_token: float = inf
+    stall: float = inf
+    total: float = inf
