@@ -13,18 +13,20 @@ import msgspec
 
 from hedgerow.cli.outcome import exit_code
 from hedgerow.cli.ready import print_ready
-from hedgerow.gateway.blueprint import Blueprint
+from hedgerow.gateway.blueprint import Blueprint, Source
 
 URL = "{url}"
 """Stands in `LaunchRecord.welcome` for what is known only when the server listens."""
 
 
 class LaunchRecord(msgspec.Struct, frozen=True):
-    """What to serve, what to print on stderr once it listens, and whether to print the ready line on stdout."""
+    """What to serve, what to print on stderr once it listens, whether to print the ready line on stdout, and where what
+    to serve can be read again."""
 
     blueprint: Blueprint
     welcome: tuple[str, ...]
     json_ready: bool
+    source: Source | None = None
 
 
 def main() -> int:
@@ -40,7 +42,7 @@ def main() -> int:
         if record.json_ready:
             print_ready(url)
 
-    return run(record.blueprint, on_ready=on_ready)
+    return run(record.blueprint, on_ready=on_ready, source=record.source)
 
 
 if __name__ == "__main__":

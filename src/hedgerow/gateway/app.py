@@ -1,4 +1,8 @@
-"""`hedgerow serve`: listen, answer, and on SIGTERM finish what is under way."""
+"""`hedgerow serve`: listen, answer, and on SIGTERM finish what is under way.
+
+SIGHUP reads the configuration again, SIGUSR1 toggles the kill switch of all routes. A SIGHUP because the terminal was
+closed is a SIGTERM.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,24 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable
 
-from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint
-from hedgerow.gateway.build import build
+from hedgerow.gateway.admin_controls import toggle_kill_switch
+from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint, Source
+from hedgerow.gateway.build import Builder
 from hedgerow.gateway.listening import listeners_of
+from hedgerow.gateway.reload import Reloader
 from hedgerow.http.server import Server, server_ssl_context
 from hedgerow.wire import lookup
 
 log = logging.getLogger("hedgerow.gateway")
 
 
-def run(blueprint: Blueprint, *, on_ready: Callable[[str], None]) -> int:
+def run(blueprint: Blueprint, *, on_ready: Callable[[str], None], source: Source | None = None) -> int:
     """Serve until SIGTERM or SIGINT; `on_ready` is told the URL. Returns the process's exit code.
+
+    `source` is where the blueprint came from and can be read again.
 
     0: everything under way was finished; 1: the drain timeout cut something off.
     Raises `OSError` when the address cannot be listened on or the event log cannot be opened.
@@ -26,7 +35,7 @@ def run(blueprint: Blueprint, *, on_ready: Callable[[str], None]) -> int:
     level = blueprint.server.log_level.upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(blueprint, on_ready))
+        return runner.run(_serve(blueprint, on_ready, source))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -37,31 +46,56 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None]) -> int:
+async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None], source: Source | None) -> int:
     loop = asyncio.get_running_loop()
     settings = blueprint.server
     listeners, no_more_events = listeners_of(settings, loop)
-    gateway, pools = build(blueprint, loop=loop, listeners=listeners)
+    builder = Builder(listeners)
+    gateway, parts = builder.gateway(blueprint, loop)
+    reloader = gateway.reloader = Reloader(gateway, parts, builder, source)
     server = Server(
         gateway.__call__,  # as a method: CPython is slower to call an object
         limits=settings.http,
         ssl=None if (tls := settings.certificate) is None else server_ssl_context(tls.cert, tls.key),
         error_body=_error_body,
     )
-    stop, at_once = asyncio.Event(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, lambda: (at_once if stop.is_set() else stop).set())
+    stop, at_once = _obey_signals(loop, reloader)
     await server.start(settings.host or "", settings.port, reuse_port=settings.reuse_port)
     _calm_collector()
     on_ready(_url(settings, server.port))
     await stop.wait()
     gateway.draining = True
+    await reloader.stop()
+    limit = reloader.parts.blueprint.server.drain
     what = _requests(gateway.in_flight)
-    log.info("draining: %s under way, for %g s at most; signal again to stop at once", what, settings.drain)
-    whole = await _drain(server, settings.drain, at_once)
-    await asyncio.gather(*(pool.close() for pool in pools))
+    log.info("draining: %s under way, for %g s at most; signal again to stop at once", what, limit)
+    whole = await _drain(server, limit, at_once)
+    await reloader.close()
+    gateway.close()
     no_more_events()
     return 0 if whole else 1
+
+
+def _obey_signals(loop: asyncio.AbstractEventLoop, reloader: Reloader) -> tuple[asyncio.Event, asyncio.Event]:
+    """Events that are set when the process is to stop, and when it is to stop at once."""
+    stop, at_once = asyncio.Event(), asyncio.Event()
+    has_terminal = sys.stdin is not None and sys.stdin.isatty()
+
+    def end() -> None:
+        (at_once if stop.is_set() else stop).set()
+
+    def hang_up() -> None:
+        # Whoever closes a terminal means to end what runs in it; the descriptor is then no terminal's any more.
+        if has_terminal and not sys.stdin.isatty():
+            end()
+        else:
+            reloader.signalled()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
+    loop.add_signal_handler(signal.SIGUSR1, lambda: toggle_kill_switch(reloader.gateway, reloader.parts, "SIGUSR1"))
+    return stop, at_once
 
 
 async def _drain(server: Server, limit: float, at_once: asyncio.Event) -> bool:

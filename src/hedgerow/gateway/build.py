@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
+from hedgerow.errors import ConfigError
 from hedgerow.events import Listener
-from hedgerow.gateway.access import Access
 from hedgerow.gateway.blueprint import Blueprint, RouteBlueprint, TargetBlueprint
-from hedgerow.gateway.core import Gateway, Limits
+from hedgerow.gateway.core import Gateway
+from hedgerow.gateway.parts import Parts, Pooled
+from hedgerow.gateway.reload_watch import stamp_of
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing, Ways
 from hedgerow.gateway.target import Target, key_style
 from hedgerow.hedger import Hedger, Place
 from hedgerow.http.client import Pool
 from hedgerow.http.client_settings import Origin, PoolSettings
-from hedgerow.policy.health import Health
+from hedgerow.policy.health import Health, Watch
+from hedgerow.policy.judge import Shared
 from hedgerow.policy.naming import RouteNames
 from hedgerow.policy.plan import Candidate
 from hedgerow.wire.base import Family
@@ -37,25 +41,81 @@ def build(
 
     Raises `ConfigError` (a proxy, a CA file).
     """
-    sites = {name: _Site(name, target, make_pool) for name, target in blueprint.targets.items()}
-    health = Health()
-    routes = {name: _ways(name, route, sites, listeners, health) for name, route in blueprint.routes.items()}
-    server = blueprint.server
-    gateway = Gateway(
-        Routing(routes, default=blueprint.default_route, match=RouteNames(routes).find),
-        loop=loop,
-        id_prefix=f"hr-{secrets.token_hex(5)}",
-        limits=Limits(server.held_bytes, server.answer_bytes),
-        access=Access(server.api_keys) if server.api_keys else None,
-    )
-    return gateway, [site.pool for site in sites.values()]
+    gateway, parts = Builder(listeners, make_pool).gateway(blueprint, loop)
+    return gateway, [pooled.pool for pooled in parts.pools.values()]
 
 
-def _ways(
-    name: str, route: RouteBlueprint, sites: Mapping[str, _Site], listeners: Sequence[Listener], health: Health
-) -> Ways:
+class Builder:
+    """Makes the parts of one gateway, at first and again when its configuration changes.
+
+    What it holds outlives that: who listens, the health of targets, what an operator has set for all routes.
+    """
+
+    def __init__(
+        self,
+        listeners: Sequence[Listener] = (),
+        make_pool: MakePool = lambda _name, origin, settings: Pool(origin, settings),
+    ) -> None:
+        self._listeners = listeners
+        self._make_pool = make_pool
+        self._health = Health()
+        self._shared = Shared(random.Random().random)  # noqa: S311  # who is hedged is no secret
+
+    def gateway(self, blueprint: Blueprint, loop: asyncio.AbstractEventLoop) -> tuple[Gateway, Parts]:
+        """The gateway, and its parts as they are now. Raises `ConfigError`."""
+        parts = self.parts(blueprint, loop.time())
+        gateway = Gateway(
+            parts.routing,
+            loop=loop,
+            id_prefix=f"hr-{secrets.token_hex(5)}",
+            controls=self._shared.controls,
+            listeners=self._listeners,
+        )
+        gateway.install(parts)
+        return gateway, parts
+
+    def parts(self, blueprint: Blueprint, now: float, old: Parts | None = None) -> Parts:
+        """What the blueprint comes to. Pools of `old` are used again where they fit; its routes go on learning.
+
+        Raises `ConfigError` (a proxy, a CA file); then nothing has changed: a new pool holds nothing before it is used.
+        """
+        kept = {} if old is None else old.pools
+        pools = {name: self._pooled(name, target, kept.get(name)) for name, target in blueprint.targets.items()}
+        sites = {name: _Site(name, target, pools[name]) for name, target in blueprint.targets.items()}
+        hedgers = {name: self._hedger(name, route, sites) for name, route in blueprint.routes.items()}
+        self._settle(blueprint, now)
+        if old is not None:
+            for name, hedger in hedgers.items():
+                if name in old.hedgers:
+                    hedger.adopt(old.hedgers[name], now)
+        ways = {name: _ways(hedgers[name], route, sites) for name, route in blueprint.routes.items()}
+        routing = Routing(ways, default=blueprint.default_route, match=RouteNames(ways).find)
+        return Parts(blueprint, routing, hedgers, pools, self._health, self._shared)
+
+    def _pooled(self, name: str, target: TargetBlueprint, old: Pooled | None) -> Pooled:
+        origin, settings = Origin.of(target.base_url), target.pool
+        ca = None if settings.ca_file is None else stamp_of(settings.ca_file)
+        if old is not None and old.fits(origin, settings, ca):
+            return old
+        try:
+            return Pooled(self._make_pool(name, origin, settings), origin, settings, ca)
+        except ConfigError as error:
+            raise ConfigError([f"targets.{name}: {problem}" for problem in error.problems]) from None
+
+    def _hedger(self, name: str, route: RouteBlueprint, sites: Mapping[str, _Site]) -> Hedger:
+        places = [sites[target].place for target in route.targets]
+        return Hedger(name, places, route.policy, listeners=self._listeners, health=self._health, shared=self._shared)
+
+    def _settle(self, blueprint: Blueprint, now: float) -> None:
+        """What all routes have in common."""
+        targets = blueprint.targets
+        self._health.watch({name: Watch(each.breaker, each.model is None) for name, each in targets.items()})
+        self._shared.prices = {name: each.price for name, each in targets.items() if each.price is not None}
+        self._shared.funds.resize(blueprint.budget, blueprint.tenant_budget, now)
+
+
+def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site]) -> Ways:
     at = [sites[target] for target in route.targets]
-    hedger = Hedger(name, [site.place for site in at], route.policy, listeners=listeners, health=health)
     speaking = {}
     for family in Family:
         which = [index for index, site in enumerate(at) if family in site.families]
@@ -68,12 +128,12 @@ def _ways(
 class _Site:
     """A configured target: one pool, whatever families of protocols come that way."""
 
-    def __init__(self, name: str, target: TargetBlueprint, make_pool: MakePool) -> None:
+    def __init__(self, name: str, target: TargetBlueprint, pooled: Pooled) -> None:
         self._target = target
-        self._origin = Origin.of(target.base_url)
+        self._origin = pooled.origin
+        self._pool = pooled.pool
         self._seen: dict[Family, Target] = {}
         self.families = target.families
-        self.pool = make_pool(name, self._origin, target.pool)
         self.place = Place(
             Candidate(name, target.account), own_key=not target.passthrough, own_model=target.model is not None
         )
@@ -88,7 +148,7 @@ class _Site:
         target = self._target
         return Target(
             self.place,
-            self.pool,
+            self._pool,
             host=self._origin.host_header,
             base_path=urlsplit(target.base_url).path.encode("ascii"),
             model=target.model,

@@ -7,26 +7,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator
-from itertools import count
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, count
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hedgerow.alarm import Alarm
 from hedgerow.errors import RequestError
-from hedgerow.events import Headers
-from hedgerow.gateway import headers, pages
-from hedgerow.gateway.access import Access
+from hedgerow.events import Headers, Listener
+from hedgerow.gateway import admin, headers, pages
+from hedgerow.gateway.access import Access, Token
 from hedgerow.gateway.answers import JSON
 from hedgerow.gateway.flight import Flight
+from hedgerow.gateway.parts import Parts
 from hedgerow.gateway.routing import Routing
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
+from hedgerow.policy.account import UNLIMITED
+from hedgerow.policy.controls import Controls
 from hedgerow.wire import JSON_ENDPOINT, lookup
 from hedgerow.wire.base import Family, Protocol
 
+if TYPE_CHECKING:
+    from hedgerow.gateway.reload import Reloader
+
 LINGER = 1.0
 """Seconds an upstream may take at least, and twice that at most, to end its body after its protocol's end marker."""
+
+REFRESH = 5.0
+"""Seconds between two looks at what delays should be, while requests come."""
+_DONE = object()
 
 _READ: Headers = []
 """Takes the place of a request's header fields once they have been read: many requests wait long for their answers."""
@@ -49,7 +60,8 @@ class Gateway:
         loop: asyncio.AbstractEventLoop,
         id_prefix: str,
         limits: Limits = Limits(),  # noqa: B008  # frozen
-        access: Access | None = None,
+        controls: Controls | None = None,
+        listeners: Sequence[Listener] = (),
     ) -> None:
         self.loop = loop
         self.alarm = Alarm(loop)
@@ -58,7 +70,16 @@ class Gateway:
         self.debug = logging.getLogger("hedgerow.gateway").isEnabledFor(logging.DEBUG)
         """Whether each request's end is logged; asked once, since it is on every request's path."""
         self._routing = routing
-        self._access = access
+        self._access: Access | None = None
+        self._tells_tenants = False
+        self.controls = controls or Controls()
+        """What an operator has set for all routes."""
+        self.listeners = listeners
+        self.token: Token | None = None
+        """Who may use the admin API; None where there is none."""
+        self.parts: Parts | None = None
+        self.reloader: Reloader | None = None
+        """Reads the configuration again; None where that cannot be done."""
         self.request_ids: Iterator[str] = map(f"{id_prefix}-%d".__mod__, count(1))
         """New ones, unique over processes and restarts."""
         self.flights: set[Flight] = set()
@@ -66,6 +87,17 @@ class Gateway:
         self._lingering: list[Call] = []
         self._overdue: list[Call] = []  # lingering since before the reaper came last
         self._reaper: asyncio.TimerHandle | None = None
+        self._refresher: asyncio.Handle | None = None
+
+    def install(self, parts: Parts) -> None:
+        """Use these routes, limits and keys from the next request on; requests under way keep their routes."""
+        server = parts.blueprint.server
+        self.parts = parts
+        self._tells_tenants = parts.blueprint.tenant_budget != UNLIMITED
+        self._routing = parts.routing
+        self.limits = Limits(server.held_bytes, server.answer_bytes)
+        self._access = Access(server.api_keys) if server.api_keys else None
+        self.token = None if server.admin_token is None else Token(server.admin_token)
 
     @property
     def in_flight(self) -> int:
@@ -93,6 +125,9 @@ class Gateway:
             exchange.target = target
             self(exchange)
             return
+        if admin.is_below(exchange.target):
+            admin.answer(self, exchange)
+            return
         page = pages.find(exchange.method, exchange.target)
         if page is not None and not page.private:
             page.answer(self, exchange)
@@ -117,6 +152,8 @@ class Gateway:
         incoming = headers.read(exchange.headers)
         if protocol.family is Family.GEMINI:
             exchange.target, incoming = headers.key_in_query(exchange.target, incoming)
+        if self._tells_tenants:
+            incoming = msgspec.structs.replace(incoming, tenant=headers.tenant_of(incoming.authorization))
         if self._access is not None:
             self._access.check(incoming.authorization)
             incoming = msgspec.structs.replace(incoming, authorization=None, credential=b"")  # ours, and not theirs
@@ -128,10 +165,29 @@ class Gateway:
         route = None if routes is None else routes.get(facts.model or "")
         if route is None:
             route = self._routing.find(protocol, exchange.target, facts)
+        if wanted := route.reading.traits:
+            incoming = msgspec.structs.replace(incoming, traits=headers.traits_of(exchange.headers, wanted))
         exchange.headers = _READ
+        if self._refresher is None:
+            self._refresher = self.loop.call_later(REFRESH, self._refresh, None)
         flight = Flight(self, exchange, route, protocol, facts, incoming)
         self.flights.add(flight)
         flight.start()
+
+    def _refresh(self, steps: Iterator[None] | None) -> None:
+        """Let delays be learned anew, a step at a time, so that no request waits for it for long."""
+        if steps is None:
+            hedgers = () if self.parts is None else tuple(self.parts.hedgers.values())
+            steps = chain.from_iterable(hedger.refreshing(self.loop.time()) for hedger in hedgers)
+        done = next(steps, _DONE) is _DONE
+        # The next request starts it again: a gateway that nobody asks has nothing to learn.
+        self._refresher = None if done else self.loop.call_soon(self._refresh, steps)
+
+    def close(self) -> None:
+        """Nothing more will be asked."""
+        for timer in (self._refresher, self._reaper):
+            if timer is not None:
+                timer.cancel()
 
     def linger(self, call: Call) -> None:
         """An answer is complete by its protocol, but its body has not ended: give it a moment, then close."""

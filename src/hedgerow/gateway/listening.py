@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from hedgerow.events import Event, FailureClass, HedgeSkipped, Listener, TargetTakenOut
+from hedgerow.events import ControlsChanged, Event, FailureClass, HedgeSkipped, Listener, TargetTakenOut
 from hedgerow.gateway.blueprint import ServerBlueprint
 from hedgerow.gateway.question import LEAVE
 from hedgerow.telemetry.event_log import EventLog
@@ -32,7 +32,7 @@ def listeners_of(
 class Loudly:
     """Logs what an operator must hear of."""
 
-    kinds = (TargetTakenOut, HedgeSkipped)
+    kinds = (TargetTakenOut, HedgeSkipped, ControlsChanged)
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
@@ -46,3 +46,13 @@ class Loudly:
             level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
             out = event.until - event.at
             log.log(level, "target %s is out for %.0f s: %s (%s)", event.target, out, event.kind, event.message)
+        elif isinstance(event, ControlsChanged):
+            where = "all routes" if event.route is None else f"route {event.route}"
+            for key, value in event.changes.items():
+                log.warning("%s: %s, by %s", where, _changed(key, value), event.by)
+
+
+def _changed(key: str, value: object) -> str:
+    if key == "kill_switch":
+        return "KILL SWITCH ON: nothing is hedged any more" if value else "KILL SWITCH OFF: hedging goes on"
+    return f"{key} is as configured again" if value is None else f"{key} is now {value}"

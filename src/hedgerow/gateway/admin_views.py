@@ -1,0 +1,105 @@
+"""What the admin API shows of a running gateway, as plain data. Times are seconds from now; nothing here is secret."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import hedgerow
+from hedgerow.gateway.admin_controls import shown
+from hedgerow.policy.plan import Candidate
+
+if TYPE_CHECKING:
+    from hedgerow.gateway.core import Gateway
+    from hedgerow.gateway.parts import Parts
+
+View = dict[str, Any]
+
+
+def overview(gateway: Gateway, parts: Parts) -> View:
+    """The gateway as a whole."""
+    reloader = gateway.reloader
+    return {
+        "version": hedgerow.__version__,
+        "draining": gateway.draining,
+        "in_flight": gateway.in_flight,
+        "controls": shown(gateway.controls),
+        "config": {
+            "file": None if reloader is None else reloader.file,
+            "reload": parts.blueprint.server.reload,
+        },
+        "routes": list(parts.hedgers),
+        "targets": list(parts.pools),
+    }
+
+
+def routes(gateway: Gateway, parts: Parts) -> View:
+    """Every route."""
+    flying = _flying(gateway)
+    return {"routes": [_route(gateway, parts, name, flying[name]) for name in parts.hedgers]}
+
+
+def route(gateway: Gateway, parts: Parts, name: str) -> View:
+    """One route."""
+    return _route(gateway, parts, name, _flying(gateway)[name])
+
+
+def targets(gateway: Gateway, parts: Parts) -> View:
+    """Every target, and the connections to it."""
+    return {"targets": [_target(gateway, parts, name) for name in parts.pools]}
+
+
+def _route(gateway: Gateway, parts: Parts, name: str, in_flight: int) -> View:
+    hedger = parts.hedgers[name]
+    return {
+        "name": name,
+        "targets": list(parts.blueprint.routes[name].targets),
+        "in_flight": in_flight,
+        "controls": shown(hedger.controls),
+        **hedger.state(gateway.loop.time()),
+    }
+
+
+def _target(gateway: Gateway, parts: Parts, name: str) -> View:
+    target, pool = parts.blueprint.targets[name], parts.pools[name].pool
+    now = gateway.loop.time()
+    candidate = Candidate(name, target.account)
+    return {
+        "name": name,
+        "base_url": target.base_url,
+        "account": target.account,
+        "model": target.model,
+        "out_for": _left(parts.health.out_until(candidate, now), now),
+        "breakers": [
+            {
+                "model": model,
+                "state": view.state,
+                "why": view.why,
+                "open_for": _left(view.until, now),
+                "attempts": view.results,
+                "failures": view.failures,
+                "slow": view.slow,
+                "failures_in_a_row": view.in_a_row,
+            }
+            for (watched, model), view in parts.health.breakers(now).items()
+            if watched == name
+        ],
+        "quota": {
+            "limited_for": round(parts.shared.quota.limited_for(candidate, now), 3),
+            "left": parts.shared.quota.headroom(candidate, now),
+        },
+        "connections": {
+            "open": pool.open,
+            "idle": pool.idle,
+            "connecting": pool.connecting,
+            "waiting": pool.waiting,
+        },
+    }
+
+
+def _left(until: float | None, now: float) -> float | None:
+    return None if until is None else round(max(until - now, 0.0), 3)
+
+
+def _flying(gateway: Gateway) -> Counter[str]:
+    return Counter(flight.route.name for flight in gateway.flights)
