@@ -93,7 +93,7 @@ class Attempt(Forwarder):
         self.headers = headers
         flight.route.hedger.reported(self.target.place, headers, now)
         if flight.protocol.accepts_head:
-            self.scanner = flight.scanner(headers)
+            self.scanner = flight.question.scanner(headers)
             self.first_token_at = self.last_data_at = now
             flight.run.accepted(self.index)
             return
@@ -101,7 +101,7 @@ class Attempt(Forwarder):
             self._decoder = decoder
             self.headers = headers = encoding.decoded(headers)
         if 200 <= status < 300:
-            self.scanner = scanner = flight.scanner(headers)
+            self.scanner = scanner = flight.question.scanner(headers)
             self._feed = None if scanner.sign is None else scanner.feed
         else:
             self._error_limit = flight.later(ERROR_BODY_LIMIT, self._error_overdue)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
-from hedgerow.events import Failure, Headers, Outcome, Reason, Role, Usage
+from hedgerow.events import Failure, Outcome, Reason, Role, Usage
 from hedgerow.gateway import answers, records
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.delivery import Collecting, Forwarding
@@ -20,7 +20,7 @@ from hedgerow.gateway.headers import Incoming, to_client
 from hedgerow.gateway.question import Question
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
-from hedgerow.wire.base import Ending, Facts, Protocol, Scanner
+from hedgerow.wire.base import Ending, Facts, Protocol
 from hedgerow.wire.passthrough import ENDPOINT
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Flight:
         "request_id",
         "route",
         "run",
+        "skipped",
         "started_at",
         "time",
     )
@@ -79,6 +80,8 @@ class Flight:
         self._winner: Attempt | None = None
         self._delivery: Forwarding | Collecting | None = None
         self.hedged = False
+        self.skipped: Reason | None = None
+        """Why a hedge that was due was not launched."""
         self._gone = False
         self._paused = False
         self.started_at = now = self.time()
@@ -158,6 +161,8 @@ class Flight:
         winner.deliver_to(self._delivery.write)
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
+        if role is _HEDGE:
+            self.skipped = reason
         detail = detail or self.facts.forbids_hedge or ""
         log.debug("request %s: no %s: %s %s", self.request_id, role, reason, detail)
         records.skipped(self, reason, detail, role)
@@ -182,12 +187,7 @@ class Flight:
             return inf  # the silence while we do not read is the client's
         return self._winner.last_data_at if self._winner is not None else self.started_at
 
-    # Asked and told by attempts.
-
-    def scanner(self, headers: Headers) -> Scanner:
-        """A scanner of an answer with these response headers."""
-        counts = self.route.reading.reasoning_counts
-        return self.protocol.scanner(self.question.asked, headers, reasoning_counts=counts)
+    # Told by attempts.
 
     def lost(self, attempt: Attempt, failure: Failure) -> None:
         """An attempt failed before commit."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hedgerow.events import Reason
+from hedgerow.events import Headers, Reason
 from hedgerow.gateway.headers import Incoming
 from hedgerow.http.exchange import Exchange
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.plan import Refusal
-from hedgerow.wire.base import Facts, Protocol
+from hedgerow.wire.base import Facts, Protocol, Scanner
 
 if TYPE_CHECKING:
     from hedgerow.gateway.route import Route
@@ -79,6 +79,11 @@ class Question:
             exchange.body = body  # nobody needs the original: keep one of the two
             self._written = True
         return body
+
+    def scanner(self, headers: Headers) -> Scanner:
+        """A scanner of an answer with these response headers."""
+        counts = self._route.reading.reasoning_counts
+        return self.protocol.scanner(self.asked, headers, reasoning_counts=counts)
 
     def adds_usage(self, target: Target) -> bool:
         """Whether a report of usage is asked for that the client did not ask for."""
