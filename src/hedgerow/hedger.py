@@ -29,6 +29,7 @@ from hedgerow.events import (
 )
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.controls import Controls
+from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
 from hedgerow.policy.plan import Candidate, Plan, Refusal
@@ -155,7 +156,7 @@ class Hedger:
                 self.emit(event)
         choice = judge.choose(ask, candidates, now)
         plan = self._plan(choice.delay, ask, now)
-        may = partial(self._may, ask, choice, candidates, order, refusal)
+        may = partial(self._may, ask, choice, candidates, order, refusal, model)
         usable = len(order.usable) or len(indices)
         return Run(driver, plan, candidates, may, alarm=alarm, stall=self._policy.stall, hedgeable=usable), indices
 
@@ -169,12 +170,27 @@ class Hedger:
             self._judge.launched(ask, place.candidate, role, now)
         return self._health.launched(place.candidate, now, model)
 
-    def failed(self, place: Place, failure: Failure, launched_at: float, now: float, model: str = "") -> None:
-        """Let the health of targets learn from an attempt that failed."""
-        about_us = place.own_model if failure.kind is FailureClass.UPSTREAM_MISSING_MODEL else place.own_key
-        if failure.kind is FailureClass.RATE_LIMITED and about_us:
+    def failed(
+        self,
+        place: Place,
+        failure: Failure,
+        launched_at: float,
+        now: float,
+        model: str = "",
+        *,
+        stream: bool = True,
+        had_all_its_time: bool = False,
+    ) -> None:
+        """Let the health of targets learn from an attempt that failed; `had_all_its_time` as in `Health.failed`."""
+        own = place.own_model if failure.kind is FailureClass.UPSTREAM_MISSING_MODEL else place.own_key
+        if failure.kind in TAKES_OUT and not own:
+            return
+        if failure.kind is FailureClass.RATE_LIMITED:
             self._judge.limited(place.candidate, failure.retry_after, now)
-        if about_us and (event := self._health.failed(place.candidate, failure, now, launched_at, model)) is not None:
+        event = self._health.failed(
+            place.candidate, failure, now, launched_at, model, stream=stream, had_all_its_time=had_all_its_time
+        )
+        if event is not None:
             self.emit(event)
 
     def reported(self, place: Place, headers: Headers, now: float) -> None:
@@ -231,6 +247,7 @@ class Hedger:
         candidates: Sequence[Candidate],
         order: Order,
         refusal: Refusal | None,
+        model: str,
         role: Role,
         attempt: int,
         candidate: int,
@@ -239,6 +256,6 @@ class Hedger:
         if role is Role.HEDGE:
             if refusal is not None:  # it costs the budget nothing
                 return refusal
-            if order.broken:
+            if order.broken or (order.probes and self._health.allows(candidates[candidate], now, model) == "no"):
                 return _BROKEN
         return self._judge.may(ask, choice, role, attempt, candidates[0], candidates[candidate], now)

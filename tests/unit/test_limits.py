@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.events import Headers, RateLimits, Room
+from hedgerow.events import Headers
+from hedgerow.room import RateLimits, Room
 from hedgerow.wire.limits import MAX_RESET, rate_limits
 
 NOON = b"Mon, 30 Nov 2026 12:00:00 GMT"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.events import RateLimits, Reason, Room
+from hedgerow.events import Reason
+from hedgerow.room import RateLimits, Room
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import MAX_OUT
 from hedgerow.policy.plan import Candidate

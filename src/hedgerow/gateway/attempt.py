@@ -144,7 +144,8 @@ class Attempt(Forwarder):
             self._body_over(clean=False)
             return
         if isinstance(error, ConnectFailed | PoolExhausted):
-            self._flight.lost(self, Failure(FailureClass.CONNECT, str(error), unsent=True))
+            ours = isinstance(error, PoolExhausted)
+            self._flight.lost(self, Failure(FailureClass.CONNECT, str(error), unsent=True), blame=not ours)
         else:
             cut = FailureClass.CONNECT if isinstance(error, UpstreamClosed) else FailureClass.PROTOCOL
             self._flight.lost(self, self._cut_short(str(error), cut))

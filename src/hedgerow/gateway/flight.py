@@ -17,6 +17,7 @@ from hedgerow.gateway import answers, records
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.delivery import Collecting, Forwarding
 from hedgerow.gateway.headers import Incoming, to_client
+from hedgerow.gateway.paced import Paced
 from hedgerow.gateway.question import Question
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
@@ -32,7 +33,7 @@ log = logging.getLogger("hedgerow.gateway")
 _HEDGE, _WON = Role.HEDGE, Outcome.WON  # a member of an enum is slow to look up
 
 
-class Flight:
+class Flight(Paced):
     """Implements the engine's `Driver` and the exchange's `Listener`."""
 
     __slots__ = (
@@ -42,8 +43,6 @@ class Flight:
         "_gone",
         "_incoming",
         "_order",
-        "_paused",
-        "_winner",
         "ask",
         "attempts",
         "facts",
@@ -52,10 +51,8 @@ class Flight:
         "question",
         "request_id",
         "route",
-        "run",
         "skipped",
         "started_at",
-        "time",
     )
 
     def __init__(
@@ -67,23 +64,21 @@ class Flight:
         facts: Facts,
         incoming: Incoming,
     ) -> None:
+        super().__init__(gateway.alarm.time)
         self._gateway = gateway
         self._exchange = exchange
         self.route = route
         self._incoming = incoming
-        self.time = gateway.alarm.time
         self.protocol = protocol
         self.question = question = Question(protocol, facts, route, opted_out=incoming.opted_out)
         self.facts = facts
         self.request_id = next(gateway.request_ids)
         self.attempts: list[Attempt] = []
-        self._winner: Attempt | None = None
         self._delivery: Forwarding | Collecting | None = None
         self.hedged = False
         self.skipped: Reason | None = None
         """Why a hedge that was due was not launched."""
         self._gone = False
-        self._paused = False
         self.started_at = now = self.time()
         self.ask = ask = question.ask(self.request_id, exchange, incoming, now)
         hedger, alarm = route.hedger, gateway.alarm
@@ -189,15 +184,24 @@ class Flight:
 
     # Told by attempts.
 
-    def lost(self, attempt: Attempt, failure: Failure) -> None:
-        """An attempt failed before commit."""
+    def lost(self, attempt: Attempt, failure: Failure, *, blame: bool = True) -> None:
+        """An attempt failed before commit; without `blame` its target had no part in it."""
         self._speak(attempt, Outcome.FAILED, failure)
-        self._blame(attempt, failure)
+        if blame:
+            self._blame(attempt, failure)
         self.run.failed(attempt.index, failure)
 
     def _blame(self, attempt: Attempt, failure: Failure) -> None:
-        model = self.facts.model or ""
-        self.route.hedger.failed(attempt.target.place, failure, attempt.launched_at, self.time(), model)
+        hedger, ask = self.route.hedger, self.ask
+        hedger.failed(
+            attempt.target.place,
+            failure,
+            attempt.launched_at,
+            self.time(),
+            self.facts.model or "",
+            stream=ask.stream,
+            had_all_its_time=attempt.index == 0 and self._incoming.patience >= self.route.reading.total,
+        )
 
     def later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Have something called later; for what is too rare for the alarm."""
@@ -234,18 +238,6 @@ class Flight:
             winner.call.cancel()
             usage = self._speak(winner, Outcome.CLIENT_GONE, None)
         self._finish(Outcome.CLIENT_GONE, None, usage)
-
-    def on_pause(self) -> None:
-        if self._winner is not None and self._winner.call is not None:
-            self._paused = True
-            self._winner.call.pause()
-
-    def on_resume(self) -> None:
-        if self._paused and self._winner is not None and self._winner.call is not None:
-            self._paused = False
-            self._winner.last_data_at = self.time()
-            self._winner.call.resume()
-            self.run.watch()
 
     def _complete(self, winner: Attempt, usage: Usage | None) -> None:
         winner.ended = True

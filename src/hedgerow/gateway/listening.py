@@ -7,7 +7,17 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from hedgerow.events import ControlsChanged, Event, FailureClass, HedgeSkipped, Listener, TargetTakenOut
+from hedgerow.events import (
+    BreakerChanged,
+    BreakerState,
+    ControlsChanged,
+    DelayRuleChanged,
+    Event,
+    FailureClass,
+    HedgeSkipped,
+    Listener,
+    TargetTakenOut,
+)
 from hedgerow.gateway.blueprint import ServerBlueprint
 from hedgerow.gateway.question import LEAVE
 from hedgerow.telemetry.event_log import EventLog
@@ -32,7 +42,7 @@ def listeners_of(
 class Loudly:
     """Logs what an operator must hear of."""
 
-    kinds = (TargetTakenOut, HedgeSkipped, ControlsChanged)
+    kinds = (TargetTakenOut, HedgeSkipped, BreakerChanged, DelayRuleChanged, ControlsChanged)
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
@@ -46,6 +56,13 @@ class Loudly:
             level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
             out = event.until - event.at
             log.log(level, "target %s is out for %.0f s: %s (%s)", event.target, out, event.kind, event.message)
+        elif isinstance(event, BreakerChanged):
+            level = logging.INFO if event.state is BreakerState.CLOSED else logging.WARNING
+            model = f", model {event.model}" if event.model else ""
+            log.log(level, "target %s%s: breaker %s: %s", event.target, model, event.state, event.why)
+        elif isinstance(event, DelayRuleChanged):
+            how = "straggle" if event.straggles else "straggle no more"
+            log.warning("route %s: requests of target %s %s: %s", event.route, event.target, how, event.detail)
         elif isinstance(event, ControlsChanged):
             where = "all routes" if event.route is None else f"route {event.route}"
             for key, value in event.changes.items():

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hedgerow.events import AttemptEnded, DelayRuleChanged, Event, FirstToken, Outcome, RateLimits, Reason, Role
+from hedgerow.events import AttemptEnded, DelayRuleChanged, Event, FirstToken, Outcome, Reason, Role
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import PROMPTS
@@ -31,6 +31,7 @@ from hedgerow.policy.quota import Quota, QuotaGuard
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
 from hedgerow.policy.when import Choice, Rules, When
+from hedgerow.room import RateLimits
 
 EXPECTED_OUTPUT = 500
 """Tokens that an answer is expected to have where the client set no limit; corrected when the attempt is over."""

@@ -18,10 +18,11 @@ This holds for requests and for each way of counting tokens. By a limit that nob
 
 from __future__ import annotations
 
-from hedgerow.events import RateLimits, Reason, Room
+from hedgerow.events import Reason
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import MAX_OUT
 from hedgerow.policy.plan import Candidate, Refusal
+from hedgerow.room import RateLimits, Room
 
 KEEP = 0.2
 """The share of its own limit that a backup keeps for regular traffic, unless said otherwise."""

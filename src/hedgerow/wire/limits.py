@@ -31,7 +31,8 @@ from functools import lru_cache
 from itertools import product
 from operator import itemgetter
 
-from hedgerow.events import Headers, RateLimits, Room
+from hedgerow.events import Headers
+from hedgerow.room import RateLimits, Room
 
 MAX_RESET = 31 * 86_400.0
 """Seconds; a longer wait for a reset is taken as this."""
