@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from math import inf
 
-import msgspec
-
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import (
-    MARGIN,
     PROMPTS,
     Correction,
     Cost,
@@ -26,62 +23,13 @@ from hedgerow.policy.auto import (
     slowest,
 )
 from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
-from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, Spec, show
+from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, show
 from hedgerow.policy.latency.cells import LatencyModel, size_of
 from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.objective import in_time
 from hedgerow.policy.percentile import DelayNotice, Percentiles, Which
-from hedgerow.policy.reissue import Aim, Reissue, Steps, finish
-
-TARGET = 0.99
-"""The quantile of the time to the first token that is to be made short, unless said otherwise."""
-
-
-class Rules(msgspec.Struct, frozen=True, gc=False):
-    """What a route says of its delays. Times are seconds. Raises `ValueError` for what cannot work.
-
-    `min_delay`, `max_delay`: bounds of every delay but 0. `budget`: the most hedges per request that `auto` may plan
-    with, in (0, 1]; None sets no bound. `target`: the quantile to be made short, and the share that should meet an
-    objective. `warmup_delay`: the delay of a learning rule while too little is known of the primary.
-    """
-
-    spec: Spec
-    min_delay: float = 0.0
-    max_delay: float = inf
-    budget: float | None = None
-    target: float = TARGET
-    warmup_delay: float = inf
-
-    def __post_init__(self) -> None:
-        self.aim(1.0)
-        if self.budget is not None and not 0.0 < self.budget <= 1.0:
-            raise ValueError("budget must be above 0 and at most 1")
-        if not self.warmup_delay >= 0.0:
-            raise ValueError("warmup_delay must be 0 or more")
-
-    def aim(self, factor: float) -> Aim:
-        """What is planned with: the budget, a little less to stay within it, times `factor`."""
-        budget = 1.0 if self.budget is None else min(1.0, self.budget * (1.0 - MARGIN) * factor)
-        return Aim(self.target, budget, self.min_delay, self.max_delay)
-
-    def clamp(self, delay: float) -> float:
-        """The nearest delay that is allowed; no delay at all stays none, and so does never."""
-        return min(max(delay, self.min_delay), self.max_delay) if 0.0 < delay < inf else delay
-
-
-class Choice(msgspec.Struct, frozen=True, gc=False):
-    """After `delay` seconds without a first token hedge with `probability`; `inf` means never.
-
-    `source`: the rule that chose. "off", "fixed", "warmup", "slo", "auto", a percentile as it is written, or "budget"
-    where so many requests straggle that the percentile is of no use. `wanted`: how many hedges such a request should
-    come to, where that is corrected.
-    """
-
-    delay: float
-    probability: float
-    source: str
-    wanted: float = 0.0
-
+from hedgerow.policy.reissue import Reissue, Steps, finish
+from hedgerow.policy.rules import Choice, Rules
 
 _Pair = tuple[str, str, bool]
 _Key = tuple[str, str, bool, int]
@@ -166,6 +114,9 @@ class When:
     ) -> bool:  # fmt: skip
         """Learn how attempts go together from a hedged request that neither attempt failed; whether it told anything.
 
+        Of a backup that serves nothing but hedges only its times beside slow primaries are known. These hold already
+        what the two have in common, and the correlation beyond that comes out as 0, as it should for planning.
+
         `took`, `hedge_took`: seconds from each attempt's own launch to its first token (`done`), else until it was
         broken off.
         """
@@ -211,9 +162,7 @@ class When:
             if isinstance(rules.spec, Auto | Slo):
                 yield from self._refresh_together(pair, keys, now)
             else:
-                for key in keys:
-                    self._kept[key] = self._alone(key, now)
-                    yield
+                yield from self._refresh_each(keys, now)
             if rules is not self._rules:
                 return
         if self._percentiles is not None:
@@ -224,6 +173,14 @@ class When:
         self._pairs = {pair: pairs for pair, pairs in self._pairs.items() if set(pair) <= set(targets)}
         self._kept = {key: choice for key, choice in self._kept.items() if set(key[:2]) <= set(targets)}
         self._plans = {pair: plan for pair, plan in self._plans.items() if set(pair[:2]) <= set(targets)}
+
+    def _refresh_each(self, keys: Sequence[_Key], now: float) -> Steps[None]:
+        rules = self._rules
+        for key in keys:
+            self._kept[key] = self._alone(key, now)
+            yield
+            if rules is not self._rules:
+                return
 
     def _refresh_together(self, pair: _Pair, keys: Sequence[_Key], now: float) -> Steps[None]:
         """Share the budget out over the prompt sizes; nothing changes where nothing was learned."""

@@ -1,0 +1,60 @@
+"""What a route says of its delays, and what it tells a request."""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+
+from hedgerow.policy.auto import MARGIN
+from hedgerow.policy.delay import Spec
+from hedgerow.policy.reissue import Aim
+
+TARGET = 0.99
+"""The quantile of the time to the first token that is to be made short, unless said otherwise."""
+
+
+class Rules(msgspec.Struct, frozen=True, gc=False):
+    """What a route says of its delays. Times are seconds. Raises `ValueError` for what cannot work.
+
+    `min_delay`, `max_delay`: bounds of every delay but 0. `budget`: the most hedges per request that `auto` may plan
+    with, in (0, 1]; None sets no bound. `target`: the quantile to be made short, and the share that should meet an
+    objective. `warmup_delay`: the delay of a learning rule while too little is known of the primary.
+    """
+
+    spec: Spec
+    min_delay: float = 0.0
+    max_delay: float = inf
+    budget: float | None = None
+    target: float = TARGET
+    warmup_delay: float = inf
+
+    def __post_init__(self) -> None:
+        self.aim(1.0)
+        if self.budget is not None and not 0.0 < self.budget <= 1.0:
+            raise ValueError("budget must be above 0 and at most 1")
+        if not self.warmup_delay >= 0.0:
+            raise ValueError("warmup_delay must be 0 or more")
+
+    def aim(self, factor: float) -> Aim:
+        """What is planned with: the budget, a little less to stay within it, times `factor`."""
+        budget = 1.0 if self.budget is None else min(1.0, self.budget * (1.0 - MARGIN) * factor)
+        return Aim(self.target, budget, self.min_delay, self.max_delay)
+
+    def clamp(self, delay: float) -> float:
+        """The nearest delay that is allowed; no delay at all stays none, and so does never."""
+        return min(max(delay, self.min_delay), self.max_delay) if 0.0 < delay < inf else delay
+
+
+class Choice(msgspec.Struct, frozen=True, gc=False):
+    """After `delay` seconds without a first token hedge with `probability`; `inf` means never.
+
+    `source`: the rule that chose. "off", "fixed", "warmup", "slo", "auto", a percentile as it is written, or "budget"
+    where so many requests straggle that the percentile is of no use. `wanted`: how many hedges such a request should
+    come to, where that is corrected.
+    """
+
+    delay: float
+    probability: float
+    source: str
+    wanted: float = 0.0
