@@ -1,4 +1,6 @@
-"""A gateway process between two scripted upstreams, set up by a case's policy, and the events it writes down."""
+"""A gateway process between two scripted upstreams, set up by a case's policy, and what it says of itself: the events
+it writes down, and its admin API.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from typing import Any, Self
 
 import msgspec
 
-from tests.cases.case import NAMES, Case, Name, Policy
+from tests.cases.case import NAMES, Adaptive, Case, Name, Policy, Request
+from tests.cases.client import ask
+from tests.cases.seen import Breakers, Event
 from tests.cases.upstream import Upstream
 from tests.e2e.support import Config, GatewayProcess
 
-Event = dict[str, Any]
 _BASES = {"gemini": "/v1beta"}
 _NEVER_HEDGED = ("/v1/batches", "/v1/files", "/v1/fine_tuning", "/v1/uploads")
+_TOKEN = "the-token-of-the-case-runner"  # of a gateway that lives for seconds
 
 
 class GatewayDown(Exception):
@@ -26,7 +30,10 @@ class GatewayDown(Exception):
 
 
 def settings(policy: Policy, family: str, endpoints: tuple[str, ...], ports: dict[Name, int], log: Path) -> Config:
-    """The configuration that a policy comes to: one route for every model, to `primary` and `backup`, without a cap."""
+    """The configuration that a policy comes to: one route for every model, to `primary` and `backup`.
+
+    Caps, breakers and what stops hedges in an outage are far away where the policy does not set them.
+    """
     base = _BASES.get(family, "/v1")
     speaks = ["openai", "http"] if endpoints else [family]
     pool = {} if policy.pool_max_connections is msgspec.UNSET else {"max": policy.pool_max_connections}
@@ -35,13 +42,15 @@ def settings(policy: Policy, family: str, endpoints: tuple[str, ...], ports: dic
             "base_url": f"http://127.0.0.1:{port}{base}",
             "protocol": speaks,
             "connections": pool,
+            "breaker": _breaker(policy),
             "proxy": "off",
         }
         for name, port in ports.items()
     }
     route = {
         "targets": list(NAMES),
-        "hedge": {"delay": _seconds(policy.hedge_after_ms), "budget": "off"},
+        "hedge": {**_delay(policy), **_budget(policy), "outage": _outage(policy)},
+        "failover": {"budget": "off"},
         "max_attempts": policy.max_attempts,
         "timeouts": {
             "total": _seconds(policy.total_timeout_ms),
@@ -51,12 +60,52 @@ def settings(policy: Policy, family: str, endpoints: tuple[str, ...], ports: dic
         "reasoning_counts": policy.reasoning_counts,
         **({"endpoints": list(endpoints)} if endpoints else {}),
     }
-    server = {"listen": "127.0.0.1:0", "event_log": str(log), "log_level": "debug"}
+    server = {
+        "listen": "127.0.0.1:0",
+        "event_log": str(log),
+        "log_level": "debug",
+        "admin": {"token": _TOKEN},
+    }
     return {"targets": targets, "routes": {"*": route}, "server": server}
 
 
-def _seconds(milliseconds: float | str) -> str:
+def _seconds(milliseconds: float) -> str:
     return f"{float(milliseconds):g}ms"
+
+
+def _delay(policy: Policy) -> Config:
+    if policy.hedge_after_ms != "adaptive":
+        return {"delay": _seconds(policy.hedge_after_ms)}
+    adaptive = Adaptive() if isinstance(policy.adaptive, msgspec.UnsetType) else policy.adaptive
+    return {
+        "delay": "p95",
+        "min_delay": _seconds(adaptive.min_ms),
+        "warmup": {"samples": 1, "delay": _seconds(adaptive.initial_ms)},
+    }
+
+
+def _budget(policy: Policy) -> Config:
+    """A number of tokens, once and for all: what a thousandth of an attempt per request adds is no whole one."""
+    if isinstance(policy.hedge_budget_tokens, msgspec.UnsetType):
+        return {"budget": "off"}
+    return {"budget": "0.1%", "burst": policy.hedge_budget_tokens, "per_minute": 0}
+
+
+def _breaker(policy: Policy) -> Config:
+    """One that counts failures in a row, and nothing else."""
+    breaker = policy.breaker
+    keys: Config = {"failure_ratio": "off", "window": "1d"}
+    if not isinstance(breaker, msgspec.UnsetType):
+        keys["failures"] = breaker.failures
+        if not isinstance(breaker.open_ms, msgspec.UnsetType):
+            keys["open_for"] = _seconds(breaker.open_ms)
+    return keys
+
+
+def _outage(policy: Policy) -> Config:
+    if isinstance(policy.throttle, msgspec.UnsetType):
+        return {"max_tokens": 1000, "token_ratio": 1}
+    return {"max_tokens": policy.throttle.max_tokens, "token_ratio": policy.throttle.token_ratio}
 
 
 def setting_of(case: Case) -> tuple[bytes, str, tuple[str, ...]]:
@@ -120,6 +169,24 @@ class Bench:
     def log(self) -> str:
         """All that the gateway has written: its log and its events."""
         return self.gateway.log + self.events.path.read_text()
+
+    async def breakers(self) -> Breakers:
+        """Every breaker that has heard of an attempt, as the gateway's admin API shows it."""
+        targets = (await self._operate("GET", "/targets"))["targets"]
+        return {(target["name"], breaker["model"]): breaker for target in targets for breaker in target["breakers"]}
+
+    async def learn(self) -> None:
+        """Have a delay that is learned chosen anew: otherwise that is done every few seconds, which no case takes."""
+        if self._policy.hedge_after_ms == "adaptive":
+            await self._operate("PATCH", "", body={"kill_switch": False})
+
+    async def _operate(self, method: str, path: str, **body: Any) -> Any:
+        request = Request(
+            method=method, path=f"/admin/api{path}", headers=[("authorization", f"Bearer {_TOKEN}")], **body
+        )
+        got = await ask(self.gateway.address, request, "", leave_after=None)
+        assert got.status == 200, got.text
+        return json.loads(got.body)
 
     async def __aenter__(self) -> Self:
         self._folder = await asyncio.to_thread(tempfile.TemporaryDirectory)

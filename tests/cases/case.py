@@ -31,6 +31,27 @@ class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     pass
 
 
+class Breaker(_Part):
+    """So many failures in a row take an upstream out, for so long."""
+
+    failures: int
+    open_ms: float | UnsetType = UNSET
+
+
+class Throttle(_Part):
+    """The tokens of gRPC's retry throttling."""
+
+    max_tokens: float
+    token_ratio: float
+
+
+class Adaptive(_Part):
+    """A delay that is learned; `initial_ms` until something is."""
+
+    initial_ms: float = 300
+    min_ms: float = 50
+
+
 class Policy(_Part):
     """Overrides of the defaults. Times are milliseconds."""
 
@@ -42,9 +63,9 @@ class Policy(_Part):
     reasoning_counts: bool = True
     retry_same_upstream: int = 0
     pool_max_connections: int | UnsetType = UNSET
-    breaker: dict[str, Any] | UnsetType = UNSET
-    throttle: dict[str, Any] | UnsetType = UNSET
-    adaptive: dict[str, Any] | UnsetType = UNSET
+    breaker: Breaker | UnsetType = UNSET
+    throttle: Throttle | UnsetType = UNSET
+    adaptive: Adaptive | UnsetType = UNSET
     hedge_budget_tokens: float | UnsetType = UNSET
     pin_probe_ms: float | UnsetType = UNSET
 
@@ -198,7 +219,7 @@ class RecordExpected(_Part):
     hedge_skipped: str | UnsetType | None = UNSET
     hedge_won: bool | UnsetType = UNSET
     breaker: dict[Literal["primary", "backup", "loser"], Literal["ignored", "counts", "pinned"]] | UnsetType = UNSET
-    breaker_state: dict[Name, str] | UnsetType = UNSET
+    breaker_state: dict[Name, Literal["closed", "open", "half_open"]] | UnsetType = UNSET
     cooldown_ms: dict[Name, Window] | UnsetType = UNSET
     cooldown_capped: bool | UnsetType = UNSET
     latency_sample: dict[Name, bool] | UnsetType = UNSET

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hedgerow.events import Failure, FailureClass, Outcome
+from hedgerow.policy.failures import blames_target
+from hedgerow.policy.latency.samples import sample_of
 from tests.cases.case import AttemptExpected, Name, RecordExpected, UsageExpected, Window, given
 from tests.cases.seen import Event, Run, StepSeen
 from tests.cases.words import Difference, differs
 
 CLASSES = {"timeout_first_token": "timeout_ttft", "timeout_stall": "timeout_idle"}
-BLAMELESS_CLASSES = {"fatal_request", "content_policy"}
-"""Failures that say something about the request, not about the target."""
-BLAMELESS_OUTCOMES = {"won", "superseded", "client_gone"}
 PINNING_CLASSES = {"upstream_auth", "upstream_missing_model", "quota_exhausted"}
 """What takes a target out until an operator has done something."""
 LONGEST_OUT = 120.0
@@ -90,7 +90,7 @@ def _request_status(expected: str, run: Run, _step: StepSeen) -> Iterator[Differ
 
 
 def _hedge_skipped(expected: str | None, run: Run, _step: StepSeen) -> Iterator[Difference]:
-    skipped = run.one("hedge_skipped")
+    skipped = next(iter(skipped_hedges(run)[::-1]), None)
     came = skipped and ("endpoint" if skipped["detail"] == "endpoint" else skipped["reason"])
     yield from differs(expected, came)
 
@@ -106,24 +106,55 @@ def _breaker(expected: dict[str, str], run: Run, step: StepSeen) -> Iterator[Dif
         losers = [target for target, event in ended.items() if event["outcome"] == "superseded"]
         for target in losers if name == "loser" else [name]:
             yield from differs(effect, effect_on_health(ended.get(target), step.taken_out), name)
+            if run is step.runs[-1]:
+                yield from _as_counted(target, name, step)
         if name == "loser" and not losers:
             yield Difference(effect, "nobody lost", name)
+
+
+def _as_counted(target: str, name: str, step: StepSeen) -> Iterator[Difference]:
+    """The gateway's breaker itself must have counted what, by the events, it should count."""
+    ended = [event for run in step.runs for event in run.of_kind("attempt_ended") if event["target"] == target]
+    counted, blamed = step.counted(target), sum(map(blames, ended))
+    if counted is not None and counted != blamed:
+        yield Difference(f"{blamed} counted by the breaker of {target}", counted, name)
+
+
+def blames(ended: Event) -> bool:
+    """Whether an attempt's end says that its target is unwell."""
+    failure = ended["failure"]
+    if failure is None:
+        return False
+    # No body is written down; but an answer is `empty` only when it is whole.
+    kind, body = FailureClass(failure["kind"]), b"" if failure["kind"] == "empty" else None
+    return blames_target(Failure(kind, "", failure["status"], body=body, retry_after=failure["retry_after"]))
 
 
 def effect_on_health(ended: Event | None, taken_out: list[Event]) -> str:
     """What an attempt's end did to the standing of its target.
 
     Out for what only an operator can mend is `pinned`; `ignored` is an end that says nothing about the target and did
-    not take it out.
+    not take it out; the others `counts`, for its breaker.
     """
     if ended is None:
         return "no attempt"
     kinds = {event["kind"] for event in taken_out if event["target"] == ended["target"]}
     if kinds:
         return "pinned" if kinds <= PINNING_CLASSES else "out for a while"
-    failure = ended["failure"]
-    blameless = ended["outcome"] in BLAMELESS_OUTCOMES if failure is None else failure["kind"] in BLAMELESS_CLASSES
-    return "ignored" if blameless else "not ignored"
+    return "counts" if blames(ended) else "ignored"
+
+
+def _breaker_state(expected: dict[Name, str], run: Run, step: StepSeen) -> Iterator[Difference]:
+    """Of the target's breaker for the model that was asked for: as the gateway shows it, and as it was told of."""
+    if run is not step.runs[-1]:
+        return
+    started = run.one("request_started")
+    model = str(started and started["model"])
+    for name, state in expected.items():
+        shown = step.breakers.get((name, model), {"state": "closed"})["state"]
+        told = [event["state"] for event in step.changes(name, run)] or ["closed"]
+        yield from differs(state, shown, name)
+        yield from differs(state, told[-1], name)
 
 
 def _cooldown_ms(expected: dict[Name, Window], _run: Run, step: StepSeen) -> Iterator[Difference]:
@@ -140,18 +171,24 @@ def _cooldown_capped(expected: bool, _run: Run, step: StepSeen) -> Iterator[Diff
 
 
 def _latency_sample(expected: dict[Name, bool], run: Run, _step: StepSeen) -> Iterator[Difference]:
-    """A listener can learn a time to first token from an attempt that had one."""
+    """Whether the attempt says how long the target's first token takes: a time, or at least a time."""
     for name, wanted in expected.items():
         ended = run.attempt(name)
-        yield from differs(wanted, ended and ended["first_token_at"] is not None, name)
+        yield from differs(wanted, ended and is_sample(ended), name)
+
+
+def is_sample(ended: Event) -> bool:
+    """Whether an attempt's end is a latency, or a part of one."""
+    kind = ended["failure"] and FailureClass(ended["failure"]["kind"])
+    times = ended["first_token_at"], ended["launched_at"], ended["ended_at"]
+    return sample_of(Outcome(ended["outcome"]), kind, *times) is not None
 
 
 def _failures(expected: dict[Name, int], _run: Run, step: StepSeen) -> Iterator[Difference]:
     """Attempts of the case so far that failed at the target."""
     for name, count in expected.items():
         ended = [event for run in step.so_far for event in run.of_kind("attempt_ended") if event["target"] == name]
-        failed = [event for event in ended if event["failure"] and event["failure"]["kind"] not in BLAMELESS_CLASSES]
-        yield from differs(count, len(failed), name)
+        yield from differs(count, sum(map(blames, ended)), name)
 
 
 def _transparent_retries(expected: int, run: Run, _step: StepSeen) -> Iterator[Difference]:
@@ -159,11 +196,20 @@ def _transparent_retries(expected: int, run: Run, _step: StepSeen) -> Iterator[D
     yield from differs(expected, sum(map(len, run.seen.values())) - len(run.of_kind("attempt_launched")))
 
 
-def _hedges_denied_by_budget(expected: int, run: Run, step: StepSeen) -> Iterator[Difference]:
-    """Of the whole step."""
-    if run is step.runs[-1]:
-        skipped = [event for each in step.runs for event in each.of_kind("hedge_skipped")]
-        yield from differs(expected, sum(event["reason"] == "budget" for event in skipped))
+def _denied(reason: str) -> Callable[[int, Run, StepSeen], Iterator[Difference]]:
+    """A check of how many hedges of the whole step did not start for this reason."""
+
+    def check(expected: int, run: Run, step: StepSeen) -> Iterator[Difference]:
+        if run is step.runs[-1]:
+            skipped = [event for each in step.runs for event in skipped_hedges(each)]
+            yield from differs(expected, sum(event["reason"] == reason for event in skipped))
+
+    return check
+
+
+def skipped_hedges(run: Run) -> list[Event]:
+    """Hedges whose time had come and that were not launched."""
+    return [event for event in run.of_kind("hedge_skipped") if event["role"] == "hedge"]
 
 
 RECORD_CHECKS: Mapping[str, Callable[[Any, Run, StepSeen], Iterator[Difference]]] = {
@@ -172,10 +218,12 @@ RECORD_CHECKS: Mapping[str, Callable[[Any, Run, StepSeen], Iterator[Difference]]
     "hedge_skipped": _hedge_skipped,
     "hedge_won": _hedge_won,
     "breaker": _breaker,
+    "breaker_state": _breaker_state,
     "cooldown_ms": _cooldown_ms,
     "cooldown_capped": _cooldown_capped,
     "latency_sample": _latency_sample,
     "failures": _failures,
     "transparent_retries": _transparent_retries,
-    "hedges_denied_by_budget": _hedges_denied_by_budget,
+    "hedges_denied_by_budget": _denied("budget"),
+    "hedges_denied_by_throttle": _denied("outage"),
 }

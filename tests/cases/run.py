@@ -127,6 +127,7 @@ async def run_case(bench: Bench, case: Case) -> Result:
 
 async def _run_steps(bench: Bench, case: Case, result: Result) -> None:
     before: list[Run] = []
+    known = len(bench.events())
     for number, step in enumerate(case.steps, 1):
         if isinstance(step.wait_ms, float | int):
             await asyncio.sleep(step.wait_ms / 1000)
@@ -135,11 +136,12 @@ async def _run_steps(bench: Bench, case: Case, result: Result) -> None:
         expected, waits = waiting.take_off(step.expect)
         result.waits_for |= waits
         seen = await _run_step(bench, case, step, number, before)
+        seen.changed = [event for event in bench.events()[known:] if event["event"] == "breaker_changed"]
         result.steps.append((expected, seen))
         name = f"step {number}, " if len(case.steps) > 1 else ""
         result.differences += [f"{name}{difference}" for difference in check(expected, seen)]
         before += seen.runs
-        bench.spoiled = bench.spoiled or bool(seen.taken_out)
+        bench.spoiled = bench.spoiled or bool(seen.taken_out or seen.changed)
 
 
 async def _run_step(bench: Bench, case: Case, step: Step, number: int, before: list[Run]) -> StepSeen:
@@ -147,7 +149,8 @@ async def _run_step(bench: Bench, case: Case, step: Step, number: int, before: l
     for name, script in step.upstreams.items():
         await bench.upstreams[name].begin(script)
         bench.spoiled = bench.spoiled or isinstance(script.connect, str)
-    known = len(bench.events())
+    known, breakers_before = len(bench.events()), await bench.breakers()
+    await bench.learn()
     names = [f"{case.id}-{number}-{index}" for index in range(step.repeat)]
     leave = None if isinstance(step.client, UnsetType) else step.client.disconnect_at_ms / 1000
     gate = asyncio.Semaphore(step.concurrency)
@@ -165,7 +168,10 @@ async def _run_step(bench: Bench, case: Case, step: Step, number: int, before: l
     ]
     await _told(bench, runs, known)
     taken_out = [event for event in bench.events()[known:] if event["event"] == "target_taken_out"]
-    return StepSeen(runs, list(before), taken_out, await _sockets(bench, step), bench.log)
+    breakers = await bench.breakers()
+    return StepSeen(
+        runs, list(before), taken_out, [], breakers_before, breakers, await _sockets(bench, step), bench.log
+    )
 
 
 def _seen(bench: Bench, upstream: str, run: str) -> list[Seen]:

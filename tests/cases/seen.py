@@ -11,6 +11,8 @@ from tests.cases.client import Got
 from tests.cases.upstream import Seen
 
 Event = dict[str, Any]
+Breakers = dict[tuple[str, str], dict[str, Any]]
+"""By target and model (empty where the target has a breaker for all), as the admin API shows them."""
 
 
 @dataclass
@@ -70,6 +72,12 @@ class StepSeen:
     """Of the case's earlier steps."""
     taken_out: list[Event]
     """`target_taken_out`, during this step."""
+    changed: list[Event]
+    """`breaker_changed`, during this step and those before it."""
+    breakers_before: Breakers
+    """When the step began."""
+    breakers: Breakers
+    """When it was over."""
     open_sockets: int
     log: str
 
@@ -77,3 +85,25 @@ class StepSeen:
     def so_far(self) -> list[Run]:
         """Of this step and those before it."""
         return [*self.before, *self.runs]
+
+    def counted(self, target: str) -> int | None:
+        """Failures that the target's breakers have counted in this step; None where one changed and began anew."""
+        if any(event["target"] == target for event in self.changed):
+            return None
+        return _failures(self.breakers, target) - _failures(self.breakers_before, target)
+
+    def changes(self, target: str, run: Run) -> list[Event]:
+        """How the breaker has changed which the target has for this run's model."""
+        started = run.one("request_started")
+        key = (target, started and started["model"])
+        return [event for event in self.changed if (event["target"], event["model"]) == key]
+
+    def left_out(self, target: str, run: Run) -> bool:
+        """Whether its breaker was open when the run began."""
+        started = run.one("request_started")
+        states = [each["state"] for each in self.changes(target, run) if started and each["at"] <= started["at"]]
+        return states[-1:] == ["open"]
+
+
+def _failures(breakers: Breakers, target: str) -> int:
+    return sum(int(breaker["failures"]) for (name, _), breaker in breakers.items() if name == target)

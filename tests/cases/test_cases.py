@@ -23,21 +23,19 @@ def test_there_are_88_and_few_wait(results: Mapping[str, Result]) -> None:
     assert (len(results), waiting) == (88, WAITING)
 
 
+def test_an_open_breaker_leaves_its_target_out(results: Mapping[str, Result]) -> None:
+    """What the case itself leaves open."""
+    step = results["he-breaker-per-model"].steps[0][1]
+    assert [run.contacted for run in step.runs] == [["primary", "backup"]] * 3 + [["backup"]] * 2
+    assert [(event["model"], event["state"]) for event in step.changed] == [("a", "open")]
+
+
 WAITING = [
     "cn-refused",
-    "co-budget-race",
     "co-openai-loser-estimated",
     "cx-client-gone-before-token",
     "cx-client-gone-mid-stream",
-    "er-error-frame-must-not-win-race",
     "fi-content-filter-finish",
-    "he-all-open-still-tries",
-    "he-breaker-per-model",
-    "he-client-errors-do-not-trip",
-    "he-cold-start-no-samples",
-    "he-fast-failures-are-not-latency",
-    "he-hedging-throttled-in-outage",
-    "he-losers-do-not-trip-breaker",
     "st-400-content-filter",
     "st-401-primary",
     "st-429-insufficient-quota",

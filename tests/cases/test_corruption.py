@@ -15,6 +15,7 @@ import pytest
 from tests.cases import waiting
 from tests.cases.__main__ import main
 from tests.cases.case import (
+    NAMES,
     AttemptExpected,
     Case,
     ClientExpected,
@@ -40,7 +41,7 @@ ADDED: Mapping[str, dict[str, Any]] = {
         "contacted_counts": {"primary": 1, "backup_max": 1, "backup_min": 1},
         "log_must_not_contain": ["Name two colours"],
         "client": {"order": ["B-one", "B-two", "[DONE]"], "header_contains": {"content-type": "event-stream"}},
-        "record": {"hedges_denied_by_budget": 0, "hedge_won": True, "failures": {"primary": 0}},
+        "record": {"hedge_won": True, "latency_sample": {"primary": True, "backup": True}},
     },
     "ft-usage-in-every-chunk": {"record": {"attempts": {"primary": {"usage": {"input_min": 1, "output_min": 1}}}}},
     "st-429-retry-after-seconds": {"record": {"cooldown_capped": False}},
@@ -124,6 +125,48 @@ def test_a_request_that_no_event_tells_of_is_noticed(results: Mapping[str, Resul
     assert {difference.where for difference in check(expected, changed)} >= {"contacted", "outcomes.backup"}
 
 
+def test_a_breaker_that_is_in_another_state_than_the_events_tell_is_noticed(results: Mapping[str, Result]) -> None:
+    expected, seen = results["he-breaker-per-model"].steps[0]
+    open_now = msgspec.convert({"record": {"breaker_state": {"primary": "open"}}}, Expected)
+    assert list(check(open_now, seen)) == []
+    changed = copy.deepcopy(seen)
+    changed.breakers["primary", "a"]["state"] = "closed"
+    assert [difference.came for difference in check(open_now, changed)] == ["closed"]
+    changed = copy.deepcopy(seen)
+    changed.changed = []
+    assert [difference.came for difference in check(open_now, changed)] == ["closed"]
+    left_out = [(difference.run, difference.where) for difference in check(expected, changed)]
+    assert left_out == [(4, "outcomes.primary"), (5, "outcomes.primary")]
+
+
+@pytest.mark.parametrize(
+    ("case", "target", "key"),
+    [
+        ("er-error-frame-must-not-win-race", "backup", "backup"),
+        ("st-400-context-length", "primary", "primary"),
+        ("cx-same-tick-winners", "", "loser"),
+    ],
+)
+def test_a_breaker_that_counts_otherwise_is_noticed(
+    results: Mapping[str, Result], case: str, target: str, key: str
+) -> None:
+    ((expected, seen),) = results[case].steps
+    changed = copy.deepcopy(seen)
+    target = target or next(name for name in NAMES if name != seen.runs[0].winner)
+    breaker = changed.breakers.setdefault((target, "fast"), {"failures": 0})
+    breaker["failures"] += 1
+    assert [difference.where for difference in check(expected, changed)] == [f"record.breaker.{key}"]
+
+
+def test_a_failover_that_was_refused_is_no_hedge(results: Mapping[str, Result]) -> None:
+    ((expected, seen),) = results["co-budget-race"].steps
+    changed = copy.deepcopy(seen)
+    skipped = next(event for run in changed.runs for event in run.of_kind("hedge_skipped"))
+    skipped["role"] = "failover"
+    (difference,) = check(expected, changed)
+    assert difference.where == "record.hedges_denied_by_budget"
+
+
 @pytest.mark.parametrize("end", ["cut", "frame"])
 def test_an_answer_that_breaks_off_is_noticed(results: Mapping[str, Result], end: str) -> None:
     ((expected, seen),) = results["ft-role-only-chunk"].steps
@@ -182,11 +225,13 @@ def test_the_command_says_what_differs_and_fails(tmp_path: Path, capsys: pytest.
         case = json.loads((OPEN / f"{name}.json").read_bytes())
         if name == "st-529-overloaded":
             case["steps"][0]["expect"]["winner"] = "primary"
+        elif name == "he-breaker-per-model":
+            case["policy"]["pin_probe_ms"] = 5
         (tmp_path / f"{name}.json").write_text(json.dumps(case))
     assert main([str(tmp_path)]) == 1
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        "waiting  he-breaker-per-model: breaker (policy.breaker)",
+        "waiting  he-breaker-per-model: probes of targets that are out (policy.pin_probe_ms)",
         "ok       st-413-from-nginx",
         "differs  st-529-overloaded: winner: expected 'primary', came 'backup'",
         "3 cases: 1 ok, 1 differs, 1 waiting",

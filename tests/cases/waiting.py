@@ -17,22 +17,15 @@ _Part = TypeVar("_Part", RecordExpected, AttemptExpected)
 
 PROTOCOLS: Mapping[str, str] = {"bedrock.converse": "Bedrock's ConverseStream"}
 POLICY: Mapping[str, str] = {
-    "breaker": "breaker",
-    "throttle": "throttle of hedges in an outage",
-    "adaptive": "adaptive delay",
-    "hedge_budget_tokens": "budget in tokens",
     "pin_probe_ms": "probes of targets that are out",
 }
 SCRIPT: Mapping[str, str] = {"http": "HTTP/2 to upstreams"}
 
 RECORD: Mapping[str, str] = {
-    "breaker_state": "breaker",
-    "hedges_denied_by_throttle": "throttle of hedges in an outage",
     "cost_is_lower_bound": "costs",
 }
 ATTEMPT: Mapping[str, str] = {"billed": "costs"}
 VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "breaker": (lambda effects: "counts" in effects.values(), "breaker"),
     "usage": (lambda usage: usage.source == "estimated", "estimated usage"),
 }
 """Keys that wait only with some values."""
@@ -42,8 +35,6 @@ def needed_to_run(case: Case) -> dict[str, str]:
     """What the case cannot be run without, by key, with the feature."""
     needs = {f"protocol {case.protocol}": PROTOCOLS[case.protocol]} if case.protocol in PROTOCOLS else {}
     needs |= {f"policy.{key}": POLICY[key] for key in given(case.policy) if key in POLICY}
-    if case.policy.hedge_after_ms == "adaptive":
-        needs["policy.hedge_after_ms"] = POLICY["adaptive"]
     if case.policy.retry_same_upstream:
         needs["policy.retry_same_upstream"] = "retries at the same target"
     for step in case.steps:
