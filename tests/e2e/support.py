@@ -50,7 +50,7 @@ class GatewayProcess:
     def __init__(self, settings: Config, *, environ: Mapping[str, str] | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
-        file = folder / "hedgerow.yaml"
+        self.file = file = folder / "hedgerow.yaml"
         file.write_text(json.dumps(settings))  # JSON is YAML
         self._log = folder / "stderr"
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
@@ -113,6 +113,12 @@ class GatewayProcess:
         """Its resident set in bytes."""
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def rewrite(self, settings: Config | str) -> None:
+        """Put another configuration in the place of its file, at once and whole."""
+        new = self.file.with_suffix(".new")
+        new.write_text(settings if isinstance(settings, str) else json.dumps(settings))
+        new.replace(self.file)
 
     def terminate(self) -> None:
         """Send SIGTERM."""

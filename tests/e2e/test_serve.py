@@ -146,4 +146,4 @@ def test_what_only_the_serving_process_can_find_wrong_is_bad_configuration_all_t
     (folder / "hedgerow.yaml").write_text(json.dumps(settings))
     done = refused(folder)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "hedgerow: tls.ca_file: ca.pem holds no certificate in PEM format\n"
+    assert done.stderr == "hedgerow: targets.primary.tls.ca_file: ca.pem holds no certificate in PEM format\n"

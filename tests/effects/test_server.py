@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import select
+import signal
 import socket
 import ssl
 import threading
@@ -123,6 +124,47 @@ def test_only_clients_with_a_key_are_served(key: str) -> None:
         assert get(gateway, "/v1/models", x_api_key="sesame") == 200
     with serve(key, []) as gateway:
         assert get(gateway, "/v1/models") == 200
+
+
+TOKEN = "an-admins-own-token"
+
+
+@e2e
+@effect_of("server.admin.token")
+def test_the_admin_api_opens_to_its_token_only(key: str) -> None:
+    with serve(key, TOKEN) as gateway:
+        assert get(gateway, "/admin/api", authorization=f"Bearer {TOKEN}") == 200
+        assert get(gateway, "/admin/api", authorization=f"Bearer {TOKEN}x") == 401
+        assert get(gateway, "/admin/api") == 401
+    with serve(key, None) as gateway:
+        assert get(gateway, "/admin/api", authorization=f"Bearer {TOKEN}") == 404
+
+
+@e2e
+@effect_of("server.admin.token_file")
+def test_the_admin_token_may_lie_in_a_file(key: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    with serve(key, str(file)) as gateway:
+        assert get(gateway, "/admin/api", authorization=f"Bearer {TOKEN}") == 200
+        assert get(gateway, "/admin/api", authorization="Bearer other") == 401
+
+
+@e2e
+@effect_of("server.reload")
+@pytest.mark.parametrize(
+    ("when", "by_signal"), [("watch", False), ("signal", True), ("off", None)], ids=["watch", "signal", "off"]
+)
+def test_a_changed_file_is_read_again(key: str, when: str, by_signal: bool | None) -> None:
+    with serve(key, when) as gateway:
+        gateway.rewrite(document({key: when, "server.api_keys": ["sesame"]}, SERVED))
+        if by_signal is not False:
+            gateway.process.send_signal(signal.SIGHUP)
+        if by_signal is None:
+            until(lambda: "SIGHUP: server.reload is off" in gateway.log)
+            assert get(gateway, "/v1/models") == 200
+        else:
+            until(lambda: get(gateway, "/v1/models") == 401)
 
 
 @e2e

@@ -140,11 +140,18 @@ def _delay(value: object) -> Value:
         return None
     try:
         spec = delays.parse_delay(value, parse_duration)
+        text = delays.show(spec, _seconds)
+        delays.parse_delay(text, parse_duration)  # an objective of less than a microsecond is none
     except ValueError:
         raise _Expected(f"{delays.ALLOWED}, or null (as configured)") from None
     if isinstance(spec, delays.Fixed | delays.Slo) and spec.seconds > LONGEST_DELAY:
         raise _Expected(f"a delay of at most {show_duration(LONGEST_DELAY)}")
-    return delays.show(spec)
+    return text
+
+
+def _seconds(seconds: float) -> str:
+    """To the microsecond, as every duration is read."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
 
 
 _READ: dict[str, Callable[[object], Value]] = {

@@ -100,7 +100,7 @@ class Builder:
         try:
             return Pooled(self._make_pool(name, origin, settings), origin, settings, ca)
         except ConfigError as error:
-            raise ConfigError([f"targets.{name}: {problem}" for problem in error.problems]) from None
+            raise ConfigError([f"targets.{name}.{problem}" for problem in error.problems]) from None
 
     def _hedger(self, name: str, route: RouteBlueprint, sites: Mapping[str, _Site]) -> Hedger:
         places = [sites[target].place for target in route.targets]
