@@ -25,7 +25,10 @@ class Funds:
     __slots__ = ("_at", "everybody", "tenants")
 
     def __init__(self, everybody: Limits = UNLIMITED, tenant: Limits = UNLIMITED, kept: int = KEPT) -> None:
-        """`everybody` limits all routes together, `tenant` each tenant; see `Tenants` for `kept`."""
+        """`everybody` limits all routes together, `tenant` each tenant; see `Tenants` for `kept`.
+
+        While tenants have no limits at all, nothing is remembered of them.
+        """
         self.everybody = Account("global", everybody)
         self.tenants = Tenants(tenant, kept)
         self._at = 0
