@@ -171,6 +171,36 @@ class TestStragglers:
         assert choice.source == "p95"
         assert choice.delay == pytest.approx(1.0, rel=0.01)
 
+    def test_it_takes_more_to_begin_than_to_go_on(self) -> None:
+        """9 of 100 are 1.8 standard errors more than 5: neither a beginning nor an end."""
+        few = [0.5] * 91 + [8.5] * 9
+        assert choose(learned(self.rules, few)).source == "p95"
+        when, model = self.when()
+        self.hang(model, 30, 1.0)
+        assert choose(when).source == "budget"
+        learned(Rules(Off()), few, model=model)
+        when.refresh(10.0)
+        assert choose(when, now=10.0).source == "budget"
+
+    def test_it_is_over_for_a_target_of_which_nothing_is_known_any_more(self) -> None:
+        when, model = self.when()
+        self.hang(model, 30, 1.0)
+        choose(when)
+        when.refresh(1.0)
+        when.refresh(1900.0)
+        assert [(notice.straggles, notice.at) for notice in when.notices()] == [(True, 1.0), (False, 1900.0)]
+
+    def test_smoothing_begins_anew_when_it_is_over(self) -> None:
+        when, model = self.when()
+        when.change(Rules(Percentile(0.95, 0.1), max_delay=8.0, budget=0.1))
+        assert choose(when).source == "ema(p95, 0.1)"
+        self.hang(model, 30, 1.0)
+        when.refresh(1.0)
+        assert choose(when).source == "budget"
+        learned(Rules(Off()), [5.0] * 100, model=model)
+        when.refresh(10.0)
+        assert choose(when, now=10.0).delay == pytest.approx(5.0, rel=0.01)
+
     def test_without_a_budget_those_that_end_say_when(self) -> None:
         when, model = self.when()
         self.hang(model, 30, 1.0)
@@ -264,6 +294,18 @@ class TestAuto:
             when.due(Choice(4.0, 1.0, "warmup"))
         when.refresh(1.0)
         assert when.factor == pytest.approx(1 - (30 - choice.wanted) / 150)
+
+    def test_a_kind_that_is_planned_alone_is_corrected_too(self) -> None:
+        when = learned(Rules(Auto(), budget=0.1), [LogNormal(0, 1).quantile(q / 1000) for q in range(1, 1000)])
+        when._correction.learn(0, 75)
+        assert when.factor == 0.5
+        choice = choose(when)
+        assert choice.probability * LogNormal(0, 1).survival(choice.delay) == pytest.approx(0.049, rel=0.05)
+        assert choice.wanted == pytest.approx(0.098, rel=0.05)
+
+    def test_a_little_less_than_the_budget_is_planned_with(self) -> None:
+        assert Rules(Auto(), budget=0.05).aim(1.0).budget == pytest.approx(0.049)
+        assert Rules(Auto(), budget=0.8).aim(1.5).budget == 1.0
 
 
 class TestChanges:

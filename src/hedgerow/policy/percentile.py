@@ -91,5 +91,5 @@ class Percentiles:
         if straggles:
             detail = f"more than {slow} {past}: {rule} is of no use, the budget decides"
         else:
-            detail = f"fewer than {slow} {past}: {rule} decides again"
+            detail = f"no longer more than {slow} {past}: {rule} decides again"
         return DelayNotice(target, stream, straggles, detail, now)
