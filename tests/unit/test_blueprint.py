@@ -11,12 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.config import Settings, loads
-from hedgerow.gateway.blueprint import Blueprint, Certificate, RouteBlueprint, ServerBlueprint, TargetBlueprint
+from hedgerow.gateway.blueprint import (
+    Blueprint,
+    Certificate,
+    Reading,
+    RouteBlueprint,
+    ServerBlueprint,
+    TargetBlueprint,
+)
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.http.client_settings import PoolSettings
 from hedgerow.http.limits import Limits
+from hedgerow.policy.account import Limits as Allowance
+from hedgerow.policy.breaker import BreakerSettings
+from hedgerow.policy.budget import Share
+from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.naming import RouteNames
-from hedgerow.policy.plan import Policy
+from hedgerow.policy.outage import ThrottleSettings
+from hedgerow.policy.price import Price
+from hedgerow.policy.settings import Conditions, Policy
 
 FULL = """\
 targets:
@@ -29,6 +42,8 @@ targets:
     connections: {max: 7, queue: 3, queue_timeout: 100ms, connect_timeout: 1.5s, idle_timeout: 1m30s}
     tls: {verify: false}
     proxy: http://me:pw@proxy.example:3128/
+    price: {input: 0.25, output: 2, request: "0.01"}
+    breaker: {failure_ratio: off, failures: 7, slow_after: 2s, slow_ratio: 40%, minimum: 5, window: 30s, open_for: 8s}
   b: {base_url: https://b.example/v1, api_key_file: key.txt, tls: {ca_file: ca.pem}, proxy: off}
   c: {base_url: https://c.example/v1}
 routes:
@@ -37,7 +52,39 @@ routes:
     hedge: {delay: 1500ms, max_hedges: 2, budget: 12.5%}
     max_attempts: 2
     timeouts: {first_token: 3s, stall: 2s, total: 1m}
-  "slow-*": {targets: [c, a], hedge: {delay: off, budget: off}, timeouts: {first_token: 5s, stall: 6s, total: 7s}}
+  "slow-*":
+    targets: [c, a]
+    hedge: {delay: off, budget: off}
+    failover: {budget: off}
+    timeouts: {first_token: 5s, stall: 6s, total: 7s}
+  learned:
+    targets: [a, a, a]
+    hedge:
+      delay: ema(p95)
+      mode: shadow
+      target: p99.9
+      min_delay: 100ms
+      max_delay: 1s
+      warmup: {samples: 20, delay: off}
+      window: {samples: 50, age: 10m}
+      max_hedges: 2
+      budget: 100%
+      burst: 3
+      per_minute: 0.5
+      allow: [n]
+      max_input_tokens: 50000
+      only_if: {streaming: true, max_tokens_below: 4096, headers: {X-Priority: High}}
+      rollout: 12.5%
+      kill_switch: true
+      quota_keep: 30%
+      quota_share: 10%
+      outage: {max_tokens: 50, token_ratio: 0.25}
+    failover: {budget: 30%, burst: 20, per_minute: 0}
+    spend: {usd_per_hour: 1, usd_per_day: 2.50, usd_per_month: 30, tokens_per_minute: 40}
+    background: true
+    reasoning_counts: false
+    nonstream_as_stream: true
+    endpoints: [/v1/x]
 server:
   listen: "[::1]:8081"
   tls: {cert: cert.pem, key: key.pem}
@@ -47,7 +94,19 @@ server:
   reuse_port: true
   default_route: slow-*
   log_level: debug
+  budget: {hedges: 5%, failovers: 6%, burst: 7, tokens_per_minute: 8}
+  tenant_budget: {tokens_per_minute: 9}
 """
+
+DOLLAR = 1_000_000_000
+UNTOUCHED = Policy(
+    min_delay=0.05,
+    max_delay=30.0,
+    warmup_delay=2.0,
+    learning=Learning(1000, 1800.0, 100, 100),
+    throttle=ThrottleSettings(20.0, 0.5),
+)
+"""What a route says when it says nothing, but for the parts below."""
 
 PASSTHROUGH = """\
 targets: {a: {base_url: https://a.example/v1, api_key: passthrough}}
@@ -86,6 +145,17 @@ def test_targets_arrive_whole_with_their_secrets(settings: Settings, tmp_path: P
                 verify=False,
                 proxy="http://me:pw@proxy.example:3128",
             ),
+            price=Price(250_000_000, 2_000_000_000, 10_000_000),
+            breaker=BreakerSettings(
+                failure_ratio=None,
+                failures=7,
+                slow_after=2.0,
+                slow_ratio=0.4,
+                minimum=5,
+                window=30.0,
+                open_for=8.0,
+                open_at_most=12.0,
+            ),
         ),
         "b": TargetBlueprint(
             base_url="https://b.example/v1",
@@ -117,15 +187,83 @@ def test_routes_arrive_whole_and_a_delay_that_is_off_never_comes(settings: Setti
     assert sent(blueprint_of(settings, environ={})).routes == {
         "fast": RouteBlueprint(
             targets=("a", "b", "b"),
-            policy=Policy(
-                delay=1.5, max_hedges=2, max_attempts=2, budget=0.125, first_token=3.0, stall=2.0, total=60.0
+            policy=msgspec.structs.replace(
+                UNTOUCHED,
+                delay="1.5s",
+                max_hedges=2,
+                limits=Allowance(Share(0.125, 10.0, 1.0), Share(0.2, 50.0, 1.0)),
+                first_token=3.0,
+                stall=2.0,
+                total=60.0,
             ),
+            reading=Reading(total=60.0),
         ),
         "slow-*": RouteBlueprint(
             targets=("c", "a"),
-            policy=Policy(delay=inf, max_hedges=0, max_attempts=2, budget=None, first_token=5.0, stall=6.0, total=7.0),
+            policy=msgspec.structs.replace(
+                UNTOUCHED, delay="off", limits=Allowance(), first_token=5.0, stall=6.0, total=7.0
+            ),
+            reading=Reading(total=7.0),
+        ),
+        "learned": RouteBlueprint(
+            targets=("a", "a", "a"),
+            policy=Policy(
+                delay="ema(p95)",
+                min_delay=0.1,
+                max_delay=1.0,
+                target=0.999,
+                warmup_delay=inf,
+                learning=Learning(window=50, age=600.0, min_samples=50, warmup=20),
+                shadow=True,
+                max_hedges=2,
+                max_attempts=3,
+                limits=Allowance(
+                    Share(1.0, 3.0, 0.5),
+                    Share(0.3, 20.0, 0.0),
+                    nanousd_per_hour=DOLLAR,
+                    nanousd_per_day=DOLLAR * 5 // 2,
+                    nanousd_per_month=30 * DOLLAR,
+                    tokens_per_minute=40,
+                ),
+                conditions=Conditions(
+                    streaming=True,
+                    max_tokens_below=4096,
+                    traits=frozenset({"headers: x-priority: High"}),
+                    max_input_tokens=50_000,
+                    background=True,
+                ),
+                rollout=0.125,
+                kill_switch=True,
+                quota_keep=0.3,
+                quota_share=0.1,
+                throttle=ThrottleSettings(50.0, 0.25),
+                first_token=60.0,
+                stall=30.0,
+                total=600.0,
+            ),
+            reading=Reading(
+                reasoning_counts=False,
+                as_stream=True,
+                allow=frozenset({"n"}),
+                traits=((b"x-priority", b"high", "headers: x-priority: High"),),
+                total=600.0,
+            ),
+            endpoints=("/v1/x",),
         ),
     }
+
+
+def test_the_caps_of_all_routes_arrive_whole(settings: Settings) -> None:
+    arrived = sent(blueprint_of(settings, environ={}))
+    share = Share(0.05, 7.0), Share(0.06, 7.0)
+    assert arrived.budget == Allowance(*share, tokens_per_minute=8)
+    assert arrived.tenant_budget == Allowance(tokens_per_minute=9)
+
+
+@pytest.mark.parametrize(("most", "budget", "capped"), [(1, "100%", False), (2, "100%", True), (1, "99%", True)])
+def test_a_budget_that_cannot_be_passed_is_none(most: int, budget: str, capped: bool) -> None:
+    text = f"{PASSTHROUGH.rstrip()[:-2]}, hedge: {{max_hedges: {most}, budget: {budget}}}}}}}"
+    assert (blueprint_of(loads(text, {}), environ={}).routes["fast"].policy.limits.hedges is not None) == capped
 
 
 def test_the_server_arrives_whole(settings: Settings, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from pydantic import ValidationError
 
 from hedgerow.config import (
     Address,
+    Cap,
     Hedge,
+    Price,
     Route,
     ServerSettings,
     Settings,
@@ -29,6 +31,7 @@ from hedgerow.config import (
 from hedgerow.config.describe import describe
 from hedgerow.config.template import TEMPLATE
 from hedgerow.config.units import parse_duration, parse_size, show_duration, show_size
+from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, Spec
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -46,14 +49,41 @@ targets:
     connections: {max: 7, queue: 0, queue_timeout: 100ms, connect_timeout: 1.5, idle_timeout: 1m30s}
     tls: {verify: false}
     proxy: http://me:pw@proxy.example:3128/
+    price: {input: 0.25, output: "2.000000001", request: $0.01}
+    breaker:
+      {failure_ratio: off, failures: 7, slow_after: 2s, slow_ratio: 40%, minimum: 5, window: 30s, open_for: 10s,
+       successes: 2}
   b:
     base_url: https://b.example/v1
     api_key_file: key.txt
     proxy: off
+    price: {request: 3}
 routes:
   fast:
     targets: [a, b, b]
-    hedge: {delay: off, max_hedges: 0, budget: 2.5%, allow: [n, store]}
+    hedge:
+      delay: {slo: 1.2s}
+      mode: shadow
+      target: p99.9
+      min_delay: 100ms
+      max_delay: 1s
+      warmup: {samples: 20, delay: off}
+      window: {samples: 200, age: 10m}
+      max_hedges: 0
+      budget: 2.5%
+      burst: 3
+      per_minute: 0.5
+      allow: [n, store]
+      max_input_tokens: 50000
+      only_if: {streaming: true, max_tokens_below: 4096, headers: {X-Priority: High}}
+      rollout: 12.5%
+      kill_switch: true
+      quota_keep: 30%
+      quota_share: 10%
+      outage: {max_tokens: 50, token_ratio: 0.25}
+    failover: {budget: off, burst: 20, per_minute: 0}
+    spend: {usd_per_hour: 1, usd_per_day: 2.50, usd_per_month: "$30", tokens_per_minute: 1000000}
+    background: true
     reasoning_counts: false
     nonstream_as_stream: true
     endpoints: [/v1/audio/speech]
@@ -66,6 +96,13 @@ server:
   listen: "[::1]:0"
   tls: {cert: cert.pem, key: key.pem}
   api_keys: ["${KEY}", "$${plain}"]
+  admin: {token: 0123456789abcdef}
+  budget:
+    {hedges: 5%, failovers: 6%, burst: 7, usd_per_hour: 8, usd_per_day: 9, usd_per_month: 10, tokens_per_minute: 11}
+  tenant_budget:
+    {hedges: off, failovers: off, burst: 1, usd_per_hour: off, usd_per_day: off, usd_per_month: off,
+     tokens_per_minute: off}
+  reload: signal
   limits: {header_bytes: 16KiB, body_bytes: 1MB, held_bytes: 2048, answer_bytes: 1GiB}
   timeouts: {header: 1s, body: 2s, idle: 3s, drain: 0s}
   reuse_port: true
@@ -114,11 +151,37 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     fast = full.routes["fast"]
     assert (fast.targets, fast.attempts) == (("a", "b", "b"), 2)
     assert fast.hedge.model_dump() == {
-        "delay": None,
+        "delay": Slo(1.2),
+        "mode": "shadow",
+        "target": 0.999,
+        "min_delay": 0.1,
+        "max_delay": 1.0,
+        "warmup": {"samples": 20, "delay": None},
+        "window": {"samples": 200, "age": 600.0},
         "max_hedges": 0,
         "budget": 0.025,
+        "burst": 3.0,
+        "per_minute": 0.5,
         "allow": ("n", "store"),
+        "max_input_tokens": 50_000,
+        "only_if": {"streaming": True, "max_tokens_below": 4096, "headers": {"x-priority": "High"}},
+        "rollout": 0.125,
+        "kill_switch": True,
+        "quota_keep": 0.3,
+        "quota_share": 0.1,
+        "outage": {"max_tokens": 50.0, "token_ratio": 0.25},
     }
+    assert fast.failover.model_dump() == {"budget": None, "burst": 20.0, "per_minute": 0.0}
+    assert fast.spend.model_dump() == {
+        "usd_per_hour": 1_000_000_000,
+        "usd_per_day": 2_500_000_000,
+        "usd_per_month": 30_000_000_000,
+        "tokens_per_minute": 1_000_000,
+    }
+    assert fast.background
+    assert a.price is not None
+    assert list(a.price.model_dump().values()) == [250_000_000, 2_000_000_001, 10_000_000]
+    assert list(a.breaker.model_dump().values()) == [None, 7, 2.0, 0.4, 5, 30.0, 10.0, 2]
     assert (fast.reasoning_counts, fast.nonstream_as_stream, fast.endpoints) == (False, True, ("/v1/audio/speech",))
     assert (a.protocol, a.key_header, a.stream_usage) == (("openai", "anthropic"), "api-key", False)
     assert full.server.event_log == folder / "events.jsonl"
@@ -131,12 +194,25 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert list(server.limits.model_dump().values()) == [16 << 10, 10**6, 2048, 1 << 30]
     assert list(server.timeouts.model_dump().values()) == [1.0, 2.0, 3.0, 0.0]
     assert (server.reuse_port, server.default_route, server.log_level) == (True, "fast", "debug")
+    assert (server.admin.secret, server.reload) == ("0123456789abcdef", "signal")
+    dollars = 1_000_000_000
+    assert server.budget.model_dump() == {
+        "usd_per_hour": 8 * dollars,
+        "usd_per_day": 9 * dollars,
+        "usd_per_month": 10 * dollars,
+        "tokens_per_minute": 11,
+        "hedges": 0.05,
+        "failovers": 0.06,
+        "burst": 7.0,
+    }
+    assert server.tenant_budget == Cap(burst=1.0)
 
 
 def test_the_example_of_the_first_page_is_read_as_written() -> None:
     settings = loads(ISSUE, {"OPENAI_API_KEY": "a", "AZURE_KEY": "b"})
     timeouts = Timeouts(first_token=20.0, stall=10.0, total=120.0)
-    assert settings.routes == {"fast": Route(targets=("openai", "azure"), timeouts=timeouts)}
+    hedge = Hedge(delay=Fixed(2.0))
+    assert settings.routes == {"fast": Route(targets=("openai", "azure"), hedge=hedge, timeouts=timeouts)}
     assert [target.secret for target in settings.targets.values()] == ["a", "b"]
     assert settings.warnings == []
 
@@ -154,7 +230,7 @@ def test_without_a_catch_all_an_unknown_model_has_no_route() -> None:
 
 def test_the_settings_never_show_a_secret(full: Settings) -> None:
     shown = repr(full) + str(full) + repr(full.targets["a"].headers)
-    for secret in ("sk-1", "sk-from-file", "me:pw", "'org'"):
+    for secret in ("sk-1", "sk-from-file", "me:pw", "'org'", "0123456789abcdef"):
         assert secret not in shown
     assert "sk-1" not in full.targets["a"].model_copy(update={"account": None}).account_name
 
@@ -305,16 +381,16 @@ ROUTED = Route(targets=("a",), endpoints=("/v2/translate",))
 def test_targets_that_no_request_can_go_to_or_that_share_no_api_are_warned_about() -> None:
     url = "https://a.example/v1"
     targets = {"a": Target(base_url=url), "c": Target(base_url=url, protocol=("anthropic",))}
-    made = Settings(targets=targets, routes={"r": Route(targets=("a", "c"), hedge=Hedge(delay=1.0))})
+    made = Settings(targets=targets, routes={"r": Route(targets=("a", "c"), hedge=Hedge(delay=Fixed(1.0)))})
     assert made.warnings == ["routes.r.hedge: has no effect: no two of the route's targets speak the same API"]
-    for unsaid in (Route(targets=("a", "c")), Route(targets=("a", "c", "c"), hedge=Hedge(delay=1.0))):
+    for unsaid in (Route(targets=("a", "c")), Route(targets=("a", "c", "c"), hedge=Hedge(delay=Fixed(1.0)))):
         assert Settings(targets=targets, routes={"r": unsaid}).warnings == []
     targets = {"a": Target(base_url=url), "h": Target(base_url=url, protocol=("http",))}
     made = Settings(targets=targets, routes={"r": Route(targets=("a", "h"))})
     assert made.warnings == [
         "routes.r.targets: h speaks only http and the route lists no endpoints: never asked",
     ]
-    listed = Route(targets=("a", "h"), endpoints=("/v2/translate",), hedge=Hedge(delay=1.0))
+    listed = Route(targets=("a", "h"), endpoints=("/v2/translate",), hedge=Hedge(delay=Fixed(1.0)))
     assert Settings(targets=targets, routes={"r": listed}).warnings == []
 
 
@@ -329,6 +405,79 @@ def test_a_delay_of_a_hundred_or_more_without_a_unit_is_warned_about(delay: str,
         f"did you mean {delay}ms?"
     )
     assert loads(text, {}).warnings == ([hint] if warned else [])
+
+
+@pytest.mark.parametrize(
+    ("written", "spec"),
+    [
+        ("2s", Fixed(2.0)),
+        ("300ms", Fixed(0.3)),
+        ("0", Fixed(0.0)),
+        ("1h", Fixed(3600.0)),
+        ("p95", Percentile(0.95)),
+        ("p99.5", Percentile(0.995)),
+        ("ema(p95)", Percentile(0.95, 0.2)),
+        ("'ema(p95, 0.5)'", Percentile(0.95, 0.5)),
+        ("auto", Auto()),
+        ("{slo: 1.2s}", Slo(1.2)),
+        ("'slo: 1.2s'", Slo(1.2)),
+        ("off", Off()),
+        ("false", Off()),
+        ('"${DELAY}"', Percentile(0.9)),
+    ],
+)
+def test_every_way_to_write_a_delay(written: str, spec: Spec) -> None:
+    text = (
+        "targets: {a: {base_url: 'https://a.example/v1'}}\n"
+        f"routes: {{r: {{targets: [a, a], hedge: {{delay: {written}}}, timeouts: {{first_token: 2h, total: 2h}}}}}}\n"
+    )
+    settings = loads(text, {"DELAY": "p90"})
+    assert settings.routes["r"].hedge == Hedge(delay=spec)
+    assert Hedge(delay=spec).delay == spec  # settings made in code
+    assert [each for each in settings.warnings if "0s" not in each] == []
+    jsonschema.validate(yaml.safe_load(text), json_schema())
+
+
+def test_keys_of_learned_delays_are_warned_about_where_the_delay_is_fixed() -> None:
+    hedge = "{delay: 1s, target: p95, min_delay: 1s, max_delay: 2s, warmup: {samples: 9}, window: {age: 5m}}"
+    text = f"targets: {{a: {{base_url: 'https://a.example/v1'}}}}\nroutes: {{r: {{targets: [a, a], hedge: {hedge}}}}}\n"
+    why = "has no effect: hedge.delay is 1s, nothing is learned for it"
+    keys = ("target", "min_delay", "max_delay", "warmup")
+    assert loads(text, {}).warnings == [f"hedgerow.yaml:2: routes.r.hedge.{key}: {why}" for key in keys]
+    assert loads(text.replace("delay: 1s,", "delay: p95,", 1), {}).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("written", "nanousd"),
+    [
+        ("5", 5_000_000_000),
+        ("2.50", 2_500_000_000),
+        ("'2.50'", 2_500_000_000),
+        ("$2.5", 2_500_000_000),
+        ("0.000000001", 1),
+        ("1e-9", 1),
+        ("123456.123456789", 123_456_123_456_789),
+        ("1000000000", 10**18),
+        ("0", 0),
+        ("off", None),
+        ("false", None),
+    ],
+)
+def test_dollars_are_read_exactly(written: str, nanousd: int | None) -> None:
+    text = (
+        "targets: {a: {base_url: 'https://a.example/v1', price: {input: 1}}}\n"
+        f"routes: {{r: {{targets: [a], spend: {{usd_per_day: {written}}}}}}}\n"
+    )
+    assert loads(text, {}).routes["r"].spend.usd_per_day == nanousd
+    jsonschema.validate(yaml.safe_load(text.replace("1e-9", "0.000000001")), json_schema())
+
+
+def test_prices_are_wanted_only_where_dollars_are_counted_and_only_of_targets_in_use() -> None:
+    text = (
+        "targets: {a: {base_url: 'https://a.example/v1', price: {}}, b: {base_url: 'https://b.example/v1'}}\n"
+        "routes: {r: {targets: [a, a], spend: {usd_per_day: 0}}, s: {targets: [b], spend: {tokens_per_minute: 1}}}\n"
+    )
+    assert loads(text, {}).targets["a"].price == Price()
 
 
 BAD_DURATIONS: list[object] = ["", "s", "2 s", "-1s", "1s1m", "2sec", "1e3", True, None, -1, float("inf"), "٣s", []]
@@ -440,7 +589,7 @@ def test_the_full_file_uses_every_key() -> None:
 
     keys = set(all_keys())
     found = {each for section, value in data.items() for each in walk(value, section)}
-    assert found == keys - {"targets.<name>.tls.ca_file"}
+    assert found == keys - {"targets.<name>.tls.ca_file", "server.admin.token_file"}  # contradict others
 
 
 def test_the_reference_page_names_every_key() -> None:

@@ -341,12 +341,22 @@ ROUTES = [
     (
         "not a duration",
         route("hedge: {delay: soon}"),
-        ["6: routes.r.hedge.delay: got 'soon'; expected a duration such as 2s, 300ms or off"],
+        [
+            (
+                "6: routes.r.hedge.delay: got 'soon'; expected 2s, 300ms, p95, p99.5, ema(p95), {slo: 1.2s}, auto, "
+                "0 (at once) or off"
+            )
+        ],
     ),
     (
         "a delay in place of the hedge",
         route("hedge: 300ms"),
         ["6: routes.r.hedge: got text; expected a mapping; did you mean {delay: 300ms}?"],
+    ),
+    (
+        "a percentile in place of the hedge",
+        route("hedge: p95"),
+        ["6: routes.r.hedge: got text; expected a mapping; did you mean {delay: p95}?"],
     ),
     (
         "off in place of the hedge",
@@ -373,7 +383,7 @@ ROUTES = [
         route("hedge: {delay: 4000}"),
         [
             (
-                "6: routes.r.hedge.delay: got 4000; expected a duration between 0s and 1h or off; "
+                "6: routes.r.hedge.delay: got 4000; expected a delay between 0s and 1h; "
                 "a bare number means seconds, did you mean 4000ms?"
             )
         ],
@@ -414,9 +424,13 @@ ROUTES = [
         (
             f"a budget of {budget}",
             route(f"hedge: {{budget: {budget}}}"),
-            [f"6: routes.r.hedge.budget: got '{budget}'; expected a percentage between 0.1% and 100% or off"],
+            [f"6: routes.r.hedge.budget: got '{budget}'; expected a percentage between 0.1% and 100% or off{hint}"],
         )
-        for budget in ("0%", "0.05%", "100.1%")
+        for budget, hint in (
+            ("0%", " (no cap); to hedge nothing, set delay: off"),
+            ("0.05%", ""),
+            ("100.1%", ""),
+        )
     ),
     (
         "too many attempts",
@@ -438,8 +452,8 @@ ROUTES = [
         route("timeouts: {first_token: 1s}"),
         [
             (
-                "6: routes.r.timeouts.first_token: 1s is too short for routes.r.hedge.delay (2s, the default): "
-                "no stream would ever be hedged"
+                "6: routes.r.timeouts.first_token: 1s is too short for routes.r.hedge.warmup.delay (2s, the default): "
+                "no stream would be hedged before the warm-up is over"
             )
         ],
     ),
@@ -448,8 +462,8 @@ ROUTES = [
         route("timeouts: {total: 1s}"),
         [
             (
-                "6: routes.r.timeouts.total: 1s is too short for routes.r.hedge.delay (2s, the default): "
-                "no hedge would ever start"
+                "6: routes.r.timeouts.total: 1s is too short for routes.r.hedge.warmup.delay (2s, the default): "
+                "nothing would be hedged before the warm-up is over"
             )
         ],
     ),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hedgerow.config import Settings, loads
 from hedgerow.config.litellm import convert
 from hedgerow.errors import ConfigError
+from hedgerow.policy.delay import Fixed
 
 LISTEN = "server.listen: is 127.0.0.1:8080; LiteLLM listens on 0.0.0.0:4000 unless told otherwise"
 
@@ -253,7 +254,7 @@ def test_wildcards_that_keep_the_name_become_patterns() -> None:
 
 def test_a_short_timeout_brings_the_hedge_forward() -> None:
     route = imported(WILD)[0].routes["*"]
-    assert (route.timeouts.total, route.timeouts.first_token, route.hedge.delay) == (1.0, 1.0, 0.5)
+    assert (route.timeouts.total, route.timeouts.first_token, route.hedge.delay) == (1.0, 1.0, Fixed(0.5))
 
 
 def test_a_stream_timeout_beyond_the_default_total_stretches_it() -> None:

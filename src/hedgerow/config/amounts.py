@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
 from hedgerow.config import units
@@ -16,12 +17,14 @@ _LONGEST = 3_600.0
 def _parse_delay(value: object, _: Path) -> delays.Spec:
     if value is None or value is False:
         return delays.Off()
+    if isinstance(value, delays.Spec):
+        return value  # settings made in code
     try:
         spec = delays.parse_delay(value, units.parse_duration)
     except ValueError:
-        raise expected(delays.ALLOWED) from None
+        raise expected("2s, 300ms, p95, p99.5, ema(p95), {slo: 1.2s}, auto, 0 (at once) or off") from None
     if isinstance(spec, delays.Fixed | delays.Slo) and spec.seconds > _LONGEST:
-        raise expected(f"a delay of at most {units.show_duration(_LONGEST)}")
+        raise expected(f"a delay between 0s and {units.show_duration(_LONGEST)}")
     return spec
 
 
@@ -74,7 +77,9 @@ def share(low: float, high: float) -> Leaf:
 
     def parse(value: object, _: Path) -> float:
         found = units.parse_percent(value)
-        if found is None or not low <= found <= high:
+        if found is None:
+            raise expected("a percentage such as 10%; a number needs its %")
+        if not low <= found <= high:
             raise expected(bounds)
         return found
 
@@ -82,52 +87,81 @@ def share(low: float, high: float) -> Leaf:
     return Leaf(parse, "percentage", {"anyOf": forms}, units.show_percent)
 
 
-def _parse_dollars(value: object, _: Path) -> int | None:
-    if value is None or value is False or value == "off":
-        return None
-    if isinstance(value, bool | float) or not isinstance(value, int | str):
-        raise problem('expected an amount of dollars such as 5 or "2.50"; put one with cents in quotes')
-    try:
-        return nanousd(str(value).removeprefix("$"))
-    except ValueError:
-        raise expected('an amount of dollars such as 5 or "2.50", not negative, or off') from None
+_MOST = 1_000_000_000
+_EXACT = 15
+"""Digits of a decimal number that a float keeps."""
+
+
+def _nanousd(value: object) -> int:
+    """Raises `ValueError`."""
+    match value:
+        case bool():
+            raise ValueError("not an amount")
+        case float():
+            plain = Decimal(repr(value))
+            if not plain.is_finite() or len(plain.as_tuple().digits) > _EXACT:
+                raise ValueError("not a number, or one that was not read exactly")
+            value = f"{plain:f}"
+    amount = nanousd(str(value).removeprefix("$"))
+    if amount > nanousd(str(_MOST)):
+        raise ValueError("too much")
+    return amount
+
+
+def dollars(*, off: bool) -> Leaf:
+    """Nano-dollars of an amount in dollars; with `off` the word "off" gives None."""
+    or_off = " or off" if off else ""
+    what = f"dollars from 0 to {_MOST}, such as 5 or 2.50, with at most 9 decimals{',' * off}{or_off}"
+
+    def parse(value: object, _: Path) -> int | None:
+        if off and (value is False or value == "off"):
+            return None  # and an empty value does not: a cap that is left blank must not vanish
+        try:
+            return _nanousd(value)
+        except ValueError:
+            raise expected(what) from None
+
+    forms: list[Schema] = [
+        {"type": "number", "minimum": 0, "maximum": _MOST},
+        {"type": "string", "pattern": r"^\$?[0-9]{1,10}(\.[0-9]{1,9})?$"},
+        reference(),
+    ]
+    forms += [{"enum": ["off", False]}] if off else []
+    return Leaf(parse, f"dollars{or_off}", {"anyOf": forms}, _show_dollars)
 
 
 def _show_dollars(amount: int | None) -> str:
     return "off" if amount is None else show_dollars(amount).removeprefix("$")
 
 
-MONEY = Leaf(
-    _parse_dollars,
-    "dollars or off",
-    {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, {"enum": ["off", False, None]}]},
-    _show_dollars,
-)
-
-
 def number(low: float, high: float) -> Leaf:
     """A number in [low, high]."""
+    bounds = f"{low:g} to {high:.10g}"
 
     def parse(value: object, _: Path) -> float:
         if isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
             value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise expected(f"a number from {low:g} to {high:g}")
+            raise expected(f"a number from {bounds}")
         return float(value)
 
     forms: list[Schema] = [{"type": "number", "minimum": low, "maximum": high}, reference()]
-    return Leaf(parse, f"number, {low:g} to {high:g}", {"anyOf": forms}, lambda n: f"{n:g}")
+    return Leaf(parse, f"number, {bounds}", {"anyOf": forms}, lambda n: f"{n:.10g}")
 
 
 def _parse_values(value: object, _: Path) -> dict[str, str]:
     if not isinstance(value, dict):
         raise expected("a mapping of header names to values such as {x-priority: high}")
+    found: dict[str, str] = {}
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER.fullmatch(name):
             raise problem("expected the name of a header", at=(str(name),))
         if not isinstance(text, str):
             raise problem("expected text: put the value in quotes", at=(name,))
-    return {name.lower(): text for name, text in value.items()}
+        if name.lower() in found:
+            raise problem("is given twice; header names ignore case", at=(name,))
+        found[name.lower()] = text
+    return found
 
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from hedgerow.config import check_hedge
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import Problem, did_you_mean, show_path
 from hedgerow.config.providers import PROVIDERS
 from hedgerow.config.route import Route
 from hedgerow.config.server import ServerSettings
 from hedgerow.config.target import Target
-from hedgerow.config.units import show_duration, show_percent
-from hedgerow.policy.delay import Fixed, Off, Slo
+from hedgerow.config.units import show_percent
+from hedgerow.policy.delay import Fixed, Off
 from hedgerow.wire import lookup
 from hedgerow.wire.base import KEY_HEADERS, Family
 
@@ -37,9 +37,10 @@ def contradictions(
     for name, route in routes.items():
         found += unknown_targets(name, route.targets, known)
         found += _attempts(name, route)
-        found += _route_times(name, route)
+        found += check_hedge.times(name, route)
+        found += check_hedge.worthless(name, route, targets)
         found += _endpoints(name, route)
-        found += _spending(name, route, targets)
+    found += check_hedge.unpriced(routes, targets, server)
     if server is not None:
         found += unknown_default(server.default_route, routes)
         found += _server(server, targets)
@@ -60,6 +61,9 @@ def _target(name: str, target: Target) -> Iterator[Problem]:
             (*here, "tls", "ca_file"),
             f"has no effect while {show_path((*here, 'tls', 'verify'))} is false; drop one of the two",
         )
+    if "slow_ratio" in target.breaker.model_fields_set and target.breaker.slow_after is None:
+        text = f"has no effect without {show_path((*here, 'breaker', 'slow_after'))}; set that or drop it"
+        yield Problem((*here, "breaker", "slow_ratio"), text)
 
 
 def key_headers(target: Target) -> set[str]:
@@ -94,64 +98,10 @@ def _attempts(name: str, route: Route) -> Iterator[Problem]:
         )
 
 
-def _route_times(name: str, route: Route) -> Iterator[Problem]:
-    hedge, times = route.hedge, route.timeouts
-    delay = hedge.first_delay if route.hedges else None
-    if delay is not None:
-        at = ("hedge", "delay") if isinstance(hedge.delay, Fixed) else ("hedge", "warmup", "delay")
-        follows = "first_token" not in times.model_fields_set  # total, where that is shorter than the default
-        if delay >= times.total and (follows or delay < times.first_token):
-            yield _clash(name, route, at, ("timeouts", "total"), "no hedge would ever start")
-        elif delay >= times.first_token:
-            yield _clash(name, route, at, ("timeouts", "first_token"), "no stream would ever be hedged")
-    if route.hedges and hedge.min_delay > hedge.max_delay:
-        yield _clash(name, route, ("hedge", "min_delay"), ("hedge", "max_delay"), "there is no delay between them")
-    if route.hedges and isinstance(hedge.delay, Slo) and hedge.delay.seconds >= times.total:
-        here = ("routes", name, "hedge", "delay")
-        yield Problem(here, f"an objective of {show_duration(hedge.delay.seconds)} is beyond timeouts.total")
-    if hedge.warmup.samples > hedge.window.samples:
-        most = f"the {hedge.window.samples} of hedge.window.samples"
-        where = ("routes", name, "hedge", "warmup", "samples")
-        yield Problem(where, f"{hedge.warmup.samples} is more than {most}: it would never end")
-    for key in ("first_token", "stall"):
-        if getattr(times, key) > times.total:
-            yield _clash(name, route, ("timeouts", key), ("timeouts", "total"), "it could never run out")
-
-
-def _spending(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
-    """Money can only be counted where every target has a price."""
-    if route.spend.in_money:
-        for each in dict.fromkeys(route.targets):
-            if each in targets and targets[each].price is None:
-                yield Problem(("targets", each, "price"), f"is missing: routes.{name}.spend counts dollars; add price")
-
-
 def _endpoints(name: str, route: Route) -> Iterator[Problem]:
     for position, path in enumerate(route.endpoints):
         if lookup(b"POST", path.encode()).hedgeable:
             yield Problem(("routes", name, "endpoints", position), f"{path} is answered and hedged anyway; drop it")
-
-
-def _clash(name: str, route: Route, low: tuple[str, ...], high: tuple[str, ...], why: str) -> Problem:
-    """`low` is too long for `high`; told at whichever of the two the file sets, and a default is called one."""
-
-    def section(key: tuple[str, ...]) -> Any:
-        return reduce(getattr, key[:-1], route)
-
-    def is_set(key: tuple[str, ...]) -> bool:
-        return key[-1] in section(key).model_fields_set
-
-    def shown(key: tuple[str, ...]) -> str:
-        value = getattr(section(key), key[-1])
-        return show_duration(value.seconds if isinstance(value, Fixed) else value)
-
-    at, other = (low, high) if is_set(low) else (high, low)
-    relation = "too long for" if at == low else "too short for"
-    default = "" if is_set(other) else ", the default"
-    return Problem(
-        ("routes", name, *at),
-        f"{shown(at)} is {relation} {show_path(('routes', name, *other))} ({shown(other)}{default}): {why}",
-    )
 
 
 def _server(server: ServerSettings, targets: Mapping[str, Target]) -> Iterator[Problem]:
@@ -195,6 +145,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += _bare_host(name, target)
     for name, route in settings.routes.items():
         found += _idle_hedge(name, route, settings.targets)
+        found += check_hedge.without_effect(name, route)
         found += _unreachable_targets(name, route, settings.targets)
         found += _shared_client_key(name, route, settings.targets)
     server = settings.server

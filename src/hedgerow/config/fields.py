@@ -90,8 +90,9 @@ def duration(low: float, high: float, *, off: bool = False) -> Leaf:
     )
 
 
-def percentage(low: float, high: float) -> Leaf:
-    """A share in [low, high] of 1, written as a percentage; the word "off" gives None."""
+def percentage(low: float, high: float, *, zero: str = "") -> Leaf:
+    """A share in [low, high] of 1, written as a percentage; the word "off" gives None. `zero`: a hint for 0%."""
+    bounds = f"a percentage between {units.show_percent(low)} and {units.show_percent(high)} or off"
 
     def parse(value: object, _: Path) -> float | None:
         if value is False or value == "off":
@@ -100,7 +101,7 @@ def percentage(low: float, high: float) -> Leaf:
         if share is None:
             raise expected("a percentage such as 10% or off; a number needs its %")
         if not low <= share <= high:
-            raise expected(f"a percentage between {units.show_percent(low)} and {units.show_percent(high)} or off")
+            raise expected(bounds + (zero if share == 0.0 else ""))
         return share
 
     forms: list[Schema] = [{"type": "string", "pattern": units.PERCENT_PATTERN}, reference(), {"enum": ["off", False]}]
@@ -131,21 +132,24 @@ def size(low: int, high: int) -> Leaf:
     return Leaf(parse, "size", {"anyOf": forms}, units.show_size)
 
 
-def whole(low: int, high: int, *, nullable: bool = False) -> Leaf:
-    """A whole number in [low, high]; with `nullable` also null."""
+def whole(low: int, high: int, *, nullable: bool = False, off: bool = False) -> Leaf:
+    """A whole number in [low, high]; with `nullable` also null, with `off` the word "off": both give None."""
+    or_off = " or off" if off else ""
 
     def parse(value: object, _: Path) -> int | None:
-        if value is None and nullable:
+        if (nullable and value is None) or (off and (value is False or value == "off")):
             return None
         if isinstance(value, str) and value.isascii() and value.isdigit():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise expected(f"a whole number from {low} to {high}")
+            raise expected(f"a whole number from {low} to {high}{or_off}")
         return value
 
     forms: list[Schema] = [{"type": "integer", "minimum": low, "maximum": high}, reference()]
     forms += [{"type": "null"}] if nullable else []
-    return Leaf(parse, f"whole number, {low} to {high}", {"anyOf": forms})
+    forms += [{"enum": ["off", False]}] if off else []
+    label = f"whole number, {low} to {high}{or_off}"
+    return Leaf(parse, label, {"anyOf": forms}, lambda number: "off" if off and number is None else _yaml(number))
 
 
 def _parse_flag(value: object, _: Path) -> bool:

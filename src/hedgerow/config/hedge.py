@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hedgerow.config.amounts import DELAY, MAYBE, MONEY, NAME_VALUES, PERCENTILE, number, share
+from hedgerow.config.amounts import DELAY, MAYBE, NAME_VALUES, PERCENTILE, dollars, number, share
 from hedgerow.config.base import DAY, Model
 from hedgerow.config.fields import FLAG, duration, one_of, percentage, some_of, whole
 from hedgerow.policy.delay import Auto, Fixed, Off, Spec
@@ -20,7 +20,7 @@ class Warmup(Model):
     samples: Annotated[int, whole(1, 100_000)] = 100
     """How many attempts of a target must be known before its delay is learned from them."""
     delay: Annotated[float | None, duration(0.0, _HOUR, off=True)] = 2.0
-    """The delay until then; `off` hedges nothing until then."""
+    """The delay until then, within `min_delay` and `max_delay`; `off` hedges nothing until then."""
 
 
 class Window(Model):
@@ -56,13 +56,13 @@ quarters are back."""
 class Spend(Model):
     """The most that extra attempts may cost, in any window of that length."""
 
-    usd_per_hour: Annotated[int | None, MONEY] = None
+    usd_per_hour: Annotated[int | None, dollars(off=True)] = None
     """Dollars in any hour. Needs the `price` of every target of the route. `off` sets no limit."""
-    usd_per_day: Annotated[int | None, MONEY] = None
+    usd_per_day: Annotated[int | None, dollars(off=True)] = None
     """Dollars in any 24 hours."""
-    usd_per_month: Annotated[int | None, MONEY] = None
+    usd_per_month: Annotated[int | None, dollars(off=True)] = None
     """Dollars in any 31 days."""
-    tokens_per_minute: Annotated[int | None, whole(1, 1_000_000_000, nullable=True)] = None
+    tokens_per_minute: Annotated[int | None, whole(1, 1_000_000_000, off=True)] = None
     """Tokens of prompts and answers in any minute, estimated when an attempt starts."""
 
     @property
@@ -101,7 +101,7 @@ class Hedge(Model):
     """How long an attempt may run without a first token (a non-streaming one: without its answer) before the next \
 target is tried as well. `2s`: fixed. `p95`: what 95 % of the target's recent attempts took, for prompts of this size; \
 `ema(p95)` smooths it. `auto`: what cuts `target` most for the `budget`, learned from both targets, spent on the \
-prompt sizes where it helps most. `slo: 1.2s`: early enough that the backup can still make it. `0`: at once. `off` \
+prompt sizes where it helps most. `{slo: 1.2s}`: early enough that the backup can still make it. `0`: at once. `off` \
 never hedges: the other targets are then used only when one fails."""
     mode: Annotated[Literal["on", "shadow"], one_of("on", "shadow")] = "on"
     """`shadow` decides everything and launches nothing: the event log says what would have been hedged."""
@@ -115,7 +115,7 @@ never hedges: the other targets are then used only when one fails."""
     window: Window = Window()
     max_hedges: Annotated[int, whole(0, 3)] = 1
     """Most attempts started by delay for one request. Attempts after a failure do not count."""
-    budget: Annotated[float | None, percentage(0.001, 1.0)] = 0.1
+    budget: Annotated[float | None, percentage(0.001, 1.0, zero=" (no cap); to hedge nothing, set delay: off")] = 0.1
     """Most attempts started by delay, as a share of the route's requests: a hard cap. Attempts after a failure do not \
 count. `off` sets no cap."""
     burst: Annotated[float, number(1, 1_000_000)] = 10.0
@@ -125,7 +125,7 @@ count. `off` sets no cap."""
     allow: Annotated[tuple[str, ...], some_of("n", "audio", "store", least=0)] = ()
     """What may be hedged although it costs more or leaves something behind: `n` (several answers to one request), \
 `audio` (spoken answers), `store` (answers that the Responses API keeps unless told not to)."""
-    max_input_tokens: Annotated[int | None, whole(1, 100_000_000, nullable=True)] = None
+    max_input_tokens: Annotated[int | None, whole(1, 100_000_000, off=True)] = None
     """Longer prompts are not hedged: their tokens are billed even when the attempt is cancelled. Estimated from the \
 size of the request."""
     only_if: OnlyIf = Field(default_factory=OnlyIf)
@@ -149,4 +149,5 @@ it, for regular traffic."""
             case Fixed(seconds):
                 return seconds
             case _:
-                return self.warmup.delay
+                warmup = self.warmup.delay
+                return min(max(warmup, self.min_delay), self.max_delay) if warmup else warmup

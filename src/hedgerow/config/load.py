@@ -22,6 +22,7 @@ from hedgerow.config.target import Target
 from hedgerow.config.tree import SyntaxProblem, Tree, parse
 from hedgerow.config.units import parse_duration
 from hedgerow.errors import ConfigError
+from hedgerow.policy.delay import parse_delay
 
 _M = TypeVar("_M", bound=Model)
 _SECTIONS = {"targets": "target", "routes": "route"}
@@ -181,8 +182,11 @@ def _shape(value: object) -> str:
 def _as_delay(path: KeyPath, got: str) -> str:
     """A hint for a `hedge` that is its delay."""
     value = got.strip("'")
-    is_delay = path[2:] == ("hedge",) and (value == "off" or parse_duration(value) is not None)
-    return f"; did you mean {{delay: {value}}}?" if is_delay else ""
+    try:
+        parse_delay(value, parse_duration)
+    except ValueError:
+        return ""
+    return f"; did you mean {{delay: {value}}}?" if path[2:] == ("hedge",) else ""
 
 
 def _hint(key: str, model: type[Model]) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 
-from hedgerow.config.amounts import MONEY, share
+from hedgerow.config.amounts import dollars, share
 from hedgerow.config.base import DAY, Model, Patience
 from hedgerow.config.fields import FILE, FLAG, duration, one_of, percentage, some_of, text, whole
 from hedgerow.config.network import (
@@ -53,20 +53,20 @@ class TargetTls(Model):
 class Price(Model):
     """What the target charges, in dollars."""
 
-    input: Annotated[int, MONEY] = 0
+    input: Annotated[int, dollars(off=False)] = 0
     """Dollars per million tokens of prompt."""
-    output: Annotated[int, MONEY] = 0
+    output: Annotated[int, dollars(off=False)] = 0
     """Dollars per million tokens of answer."""
-    request: Annotated[int, MONEY] = 0
+    request: Annotated[int, dollars(off=False)] = 0
     """Dollars per request."""
 
 
 class Breaker(Model):
-    """When the target is left out because too many of its attempts fail."""
+    """When the target is left out because too many of its attempts fail or are slow."""
 
     failure_ratio: Annotated[float | None, percentage(0.01, 1.0)] = 0.5
     """The share of failures at which it is left out, once there are `minimum` results in the `window`."""
-    failures: Annotated[int | None, whole(1, 10_000, nullable=True)] = None
+    failures: Annotated[int | None, whole(1, 10_000, off=True)] = None
     """So many failures in a row leave it out too."""
     slow_after: Annotated[float | None, duration(0.001, DAY, off=True)] = None
     """A first token later than this counts as slow."""

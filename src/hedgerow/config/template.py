@@ -28,7 +28,7 @@ routes:                                # what clients ask for in the "model" fie
   "*":                                 # any model: keeps the client's model name
     targets: [openai, openai]          # the second is the hedge, here to the same provider
     hedge:
-      delay: 2s                        # to the first token (not streamed: the answer); off: no hedging
+      delay: auto                      # learned; 2s until 100 calls are known. Or 2s, p95, ...; off: no hedging
       budget: 10%                      # hedges as a share of requests, a hard cap
       # allow: [store]                 # hedge the Responses API though it keeps answers unless store is false
     timeouts:

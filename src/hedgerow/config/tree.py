@@ -113,6 +113,8 @@ def _explain(error: MarkedYAMLError, text: str) -> SyntaxProblem:
         what = "a tab where YAML allows only spaces"
     elif (error.context or "").startswith("while scanning an alias"):
         what = 'a name that starts with * must be quoted: "*"'
+    elif re.search(r"delay *: *slo *:", line):
+        what = "an objective goes in braces: {slo: 1.2s}"
     elif re.search(r":\s*\[[0-9a-fA-F:]*\]:\d", line):
         what = 'an IPv6 address must be quoted: "[::1]:8080"'
     return SyntaxProblem(mark.line + 1, f"not valid YAML (column {mark.column + 1}): {what}")

@@ -65,7 +65,7 @@ def _breaker(breaker: config.Breaker) -> BreakerSettings:
         minimum=breaker.minimum,
         window=breaker.window,
         open_for=breaker.open_for,
-        open_at_most=max(breaker.open_for * 1.5, breaker.open_for),
+        open_at_most=breaker.open_for * 1.5,
         successes=breaker.successes,
     )
 

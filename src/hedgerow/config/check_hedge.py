@@ -1,0 +1,135 @@
+"""Contradictions between the keys of one route: times, bounds and amounts that cannot work together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+from hedgerow.config.hedge import Spend
+from hedgerow.config.problem import KeyPath, Problem, show_path
+from hedgerow.config.route import Route
+from hedgerow.config.server import ServerSettings
+from hedgerow.config.target import Target
+from hedgerow.config.units import show_duration
+from hedgerow.policy.delay import Fixed, Slo, show
+
+_DELAY, _WARMUP = ("hedge", "delay"), ("hedge", "warmup", "delay")
+_LEAST, _MOST = ("hedge", "min_delay"), ("hedge", "max_delay")
+_TOTAL, _FIRST = ("timeouts", "total"), ("timeouts", "first_token")
+_LEARNED = ("target", "min_delay", "max_delay", "warmup")
+"""Keys that matter only to delays that are learned."""
+
+
+def times(name: str, route: Route) -> Iterator[Problem]:
+    """Delays, bounds and timeouts that leave no time for what they are to time."""
+    if route.hedges:
+        yield from _first_delay(name, route)
+        if not isinstance(route.hedge.delay, Fixed):
+            yield from _learned(name, route)
+    for key in ("first_token", "stall"):
+        if getattr(route.timeouts, key) > route.timeouts.total:
+            yield _clash(name, route, ("timeouts", key), _TOTAL, "it could never run out")
+
+
+def _first_delay(name: str, route: Route) -> Iterator[Problem]:
+    delay, limits = route.hedge.first_delay, route.timeouts
+    fixed = isinstance(route.hedge.delay, Fixed)
+    if delay is None or (not fixed and route.hedge.min_delay >= min(limits.first_token, limits.total)):
+        return  # the bounds are at fault, see `_learned`
+    at, ever = (_DELAY, "ever be hedged") if fixed else (_WARMUP, "be hedged before the warm-up is over")
+    follows = "first_token" not in limits.model_fields_set  # total, where that is shorter than the default
+    if delay >= limits.total and (follows or delay < limits.first_token):
+        yield _clash(name, route, at, _TOTAL, f"nothing would {ever}")
+    elif delay >= limits.first_token:
+        yield _clash(name, route, at, _FIRST, f"no stream would {ever}")
+
+
+def _learned(name: str, route: Route) -> Iterator[Problem]:
+    hedge, limits = route.hedge, route.timeouts
+    least, most, warmup = hedge.min_delay, hedge.max_delay, hedge.warmup.delay
+    if least > most:
+        yield _clash(name, route, _LEAST, _MOST, "there is no delay between them")
+    elif warmup and "delay" in hedge.warmup.model_fields_set and not least <= warmup <= most:
+        low, high = (_WARMUP, _MOST) if warmup > most else (_LEAST, _WARMUP)
+        yield _clash(name, route, low, high, "every delay is kept between min_delay and max_delay")
+    if least >= limits.total:
+        yield _clash(name, route, _LEAST, _TOTAL, "nothing would ever be hedged")
+    elif least >= limits.first_token:
+        yield _clash(name, route, _LEAST, _FIRST, "no stream would ever be hedged")
+    if isinstance(hedge.delay, Slo):
+        if hedge.delay.seconds <= least:
+            yield _clash(name, route, _LEAST, _DELAY, "no hedge could make that")
+        if hedge.delay.seconds >= limits.total:
+            yield _clash(name, route, _DELAY, _TOTAL, "no request lasts that long")
+    if hedge.warmup.samples > hedge.window.samples:
+        keys = ("hedge", "warmup", "samples"), ("hedge", "window", "samples")
+        yield _clash(name, route, *keys, "the warm-up would never end", "many")
+
+
+def unpriced(
+    routes: Mapping[str, Route], targets: Mapping[str, Target], server: ServerSettings | None
+) -> Iterator[Problem]:
+    """Money can only be counted where every target that may be asked has a price."""
+    asked: dict[str, str] = {}
+    caps = {} if server is None else {"server.budget": server.budget, "server.tenant_budget": server.tenant_budget}
+    for name, route in routes.items():
+        spends: dict[str, Spend] = {f"{show_path(('routes', name))}.spend": route.spend, **caps}
+        for who in [who for who, spend in spends.items() if spend.in_money]:
+            for each in route.targets:
+                asked.setdefault(each, who)
+    for each, who in asked.items():
+        if each in targets and targets[each].price is None:
+            text = f"is required: {who} counts dollars, so say what this target charges: {{input: 0.25, output: 2}}"
+            yield Problem(("targets", each, "price"), text)
+
+
+def worthless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """A limit of nought where every further attempt costs something."""
+    others = [targets[each].price for each in route.targets[1:] if each in targets]
+    if not route.hedges or not all(price and any(dict(price).values()) for price in others):
+        return
+    for key in ("usd_per_hour", "usd_per_day", "usd_per_month"):
+        if getattr(route.spend, key) == 0:
+            delay = show(route.hedge.delay, show_duration)
+            text = f"is 0: with hedge.delay: {delay} no hedge could ever be paid for; drop it, or set delay: off"
+            yield Problem(("routes", name, "spend", key), text)
+
+
+def without_effect(name: str, route: Route) -> Iterator[Problem]:
+    """Warnings about keys that matter only to learned delays, where the delay is fixed."""
+    hedge = route.hedge
+    if isinstance(hedge.delay, Fixed):
+        for key in (key for key in _LEARNED if key in hedge.model_fields_set):
+            text = f"has no effect: hedge.delay is {show_duration(hedge.delay.seconds)}, nothing is learned for it"
+            yield Problem(("routes", name, "hedge", key), text)
+
+
+def _clash(name: str, route: Route, low: KeyPath, high: KeyPath, why: str, what: str = "long") -> Problem:
+    """`low` is too much for `high`; told at whichever of the two the file sets, and a default is called one."""
+
+    def section(key: KeyPath) -> Any:
+        return reduce(getattr, map(str, key[:-1]), route)
+
+    def is_set(key: KeyPath) -> bool:
+        return key[-1] in section(key).model_fields_set
+
+    def shown(key: KeyPath) -> str:
+        match getattr(section(key), str(key[-1])):
+            case int() as number:
+                return str(number)
+            case Fixed(seconds):
+                return show_duration(seconds)
+            case Slo() as spec:
+                return show(spec, show_duration)
+            case seconds:
+                return show_duration(seconds)
+
+    at, other = (low, high) if is_set(low) else (high, low)
+    little = {"long": "short", "many": "few"}[what]
+    relation = f"too {what if at == low else little} for"
+    default = "" if is_set(other) else ", the default"
+    return Problem(
+        ("routes", name, *at),
+        f"{shown(at)} is {relation} {show_path(('routes', name, *other))} ({shown(other)}{default}): {why}",
+    )
