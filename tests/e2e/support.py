@@ -47,7 +47,9 @@ class GatewayProcess:
     error of a test that fails.
     """
 
-    def __init__(self, settings: Config, *, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, settings: Config, *, environ: Mapping[str, str] | None = None, listen: str | None = None
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         self.file = file = folder / "hedgerow.yaml"
@@ -65,6 +67,7 @@ class GatewayProcess:
                     "--config",
                     str(file),
                     "--json-ready",
+                    *([] if listen is None else ["--listen", listen]),
                 ],
                 cwd=folder,
                 env=inherited | {"HOME": str(folder), "PYTHONFAULTHANDLER": "1"} | dict(environ or {}),
