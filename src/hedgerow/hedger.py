@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -33,8 +33,8 @@ from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
 from hedgerow.policy.plan import Candidate, Plan, Refusal
+from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
-from hedgerow.policy.when import Choice
 from hedgerow.wire.limits import rate_limits
 
 
@@ -51,7 +51,7 @@ class Place(msgspec.Struct, frozen=True, gc=False):
 
 
 _BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carries its traffic")
-_LEARNING = (FirstToken, AttemptEnded)
+_Audience = dict[type[Event], tuple[Listener, ...]]
 
 
 class Hedger:
@@ -63,6 +63,7 @@ class Hedger:
         "_candidates",
         "_health",
         "_judge",
+        "_listeners",
         "_plans",
         "_policy",
         "heard",
@@ -82,17 +83,23 @@ class Hedger:
     ) -> None:
         self.name = name
         self._health = health or Health()
-        self._judge = Judge(name, policy, shared)
-        self._audience: dict[type[Event], tuple[Listener, ...]] = {
+        self._listeners: _Audience = {
             kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
             for kind in get_args(Event)
         }
-        for kind in _LEARNING:
-            self._audience[kind] = (self._judge.hear, *self._audience[kind])
+        self._ask_of(Judge(name, policy, shared))
         self.heard = frozenset(kind for kind, audience in self._audience.items() if audience)
         """What somebody listens to; other records need not be made."""
         self._go_to(places)
         self._go_by(policy)
+
+    def _ask_of(self, judge: Judge) -> None:
+        self._judge = judge
+        mine = {FirstToken: judge.learn, AttemptEnded: judge.over}
+        self._audience: _Audience = {
+            kind: (cast("Listener", mine[kind]), *audience) if kind in mine else audience
+            for kind, audience in self._listeners.items()
+        }
 
     def _go_to(self, places: Sequence[Place]) -> None:
         self.places = tuple(places)
@@ -112,12 +119,10 @@ class Hedger:
 
     def adopt(self, old: Hedger, now: float) -> None:
         """Take over what the hedger of this route's earlier configuration knows and has spent."""
-        judge = old._judge
-        judge.change(self._policy, now)
-        for kind in _LEARNING:
-            self._audience[kind] = (judge.hear, *self._audience[kind][1:])
-        self._judge = judge
-        judge.knows(self._candidates)
+        self._ask_of(old._judge)
+        self._judge.change(self._policy, now)
+        self._judge.knows(self._candidates)
+        self._judge.sweep({candidate.target for candidate in self._candidates}, now)
 
     @property
     def controls(self) -> Controls:
@@ -211,15 +216,28 @@ class Hedger:
         """An attempt that was a probe is over."""
         self._health.ended(probe)
 
+    def late(self, ask: Ask, now: float) -> None:
+        """A hedge was due while the first attempt ran alone, whether or not it may start."""
+        self._judge.late(ask, now)
+
+    def finished(self, request_id: str, attempts: int, now: float) -> None:
+        """A request is over; to be told of those of more than one attempt, and of those whose hedge was due."""
+        self._judge.finished(request_id, attempts, now)
+
     def emit(self, event: Event) -> None:
-        """Tell every listener of this kind of event, in order."""
+        """Tell every listener of this kind of event, in order; the route learns from it."""
         for listener in self._audience[type(event)]:
             listener(event)
 
+    def tell(self, event: Event) -> None:
+        """Tell every listener of this kind of event, and learn nothing: it is about a request that runs alone."""
+        for listener in self._listeners[type(event)]:
+            listener(event)
+
     def _plan(self, delay: float, ask: Ask, now: float) -> Plan:
-        policy, total = self._policy, ask.deadline_at - now
-        if total < policy.total:
-            return self._planned(delay, ask, total)
+        policy = self._policy
+        if ask.deadline_at < now + policy.total:
+            return self._planned(delay, ask, ask.deadline_at - now)
         key = (delay, ask.stream, ask.replayable)
         plan = self._plans.get(key)
         if plan is None:
@@ -256,6 +274,6 @@ class Hedger:
         if role is Role.HEDGE:
             if refusal is not None:  # it costs the budget nothing
                 return refusal
-            if order.broken or (order.probes and self._health.allows(candidates[candidate], now, model) == "no"):
+            if order.broken or self._health.allows(candidates[candidate], now, model) == "no":
                 return _BROKEN
         return self._judge.may(ask, choice, role, attempt, candidates[0], candidates[candidate], now)

@@ -137,6 +137,8 @@ class Flight(Paced):
 
     def _commit(self, attempt: int) -> None:
         winner = self._winner = self.attempts[attempt]
+        if winner.probe is not None:
+            self.route.hedger.over(winner.probe)
         if (status := winner.status or 200) < 300:  # else it is only handed through
             model, stream = self.facts.model or "", self.ask.stream
             self.route.hedger.answered(winner.target.place, winner.launched_at, self.time(), model, stream=stream)
@@ -158,6 +160,8 @@ class Flight(Paced):
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
         if role is _HEDGE:
             self.skipped = reason
+            if len(self.attempts) == 1:
+                self.route.hedger.late(self.ask, self.time())
         detail = detail or self.facts.forbids_hedge or ""
         log.debug("request %s: no %s: %s %s", self.request_id, role, reason, detail)
         records.skipped(self, reason, detail, role)
@@ -282,6 +286,8 @@ class Flight(Paced):
         self.run.finished()
         winner = self._winner
         launched = len(self.attempts)
+        if launched > 1 or self.skipped is not None:
+            self.route.hedger.finished(self.request_id, launched, self.time())
         self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._delivery = None

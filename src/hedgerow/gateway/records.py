@@ -63,7 +63,8 @@ def first_token(flight: Flight, attempt: Attempt) -> None:
     hedger = flight.route.hedger
     if FirstToken not in hedger.heard:
         return
-    hedger.emit(
+    tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
+    tell(
         FirstToken(
             flight.request_id,
             attempt.index,
@@ -86,7 +87,8 @@ def ended(
         return usage
     if usage is None and outcome is not Outcome.WON:
         usage = attempt.usage()
-    hedger.emit(
+    tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
+    tell(
         AttemptEnded(
             flight.request_id,
             attempt.index,

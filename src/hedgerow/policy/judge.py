@@ -6,13 +6,13 @@ budget, whose yes is paid for, last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
 import msgspec
 
-from hedgerow.events import AttemptEnded, DelayRuleChanged, Event, FirstToken, Outcome, Reason, Role
+from hedgerow.events import AttemptEnded, DelayRuleChanged, FirstToken, Outcome, Reason, Role
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import PROMPTS
@@ -20,22 +20,23 @@ from hedgerow.policy.budget import Share
 from hedgerow.policy.controls import Controls
 from hedgerow.policy.correlation import assumed
 from hedgerow.policy.delay import Fixed, Spec, parse_delay, show
-from hedgerow.policy.failures import blames_target
 from hedgerow.policy.guards import Background, Deadline, Guard, KillSwitch, OnlyIf, Rollout, TooLarge, first_refusal
 from hedgerow.policy.latency.cells import LatencyModel
-from hedgerow.policy.latency.samples import sample_of, whole_sample_of
+from hedgerow.policy.lessons import Lessons
 from hedgerow.policy.outage import Throttle
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.price import Price
 from hedgerow.policy.quota import Quota, QuotaGuard
+from hedgerow.policy.rules import Choice, Rules
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
-from hedgerow.policy.when import Choice, Rules, When
+from hedgerow.policy.when import When
 from hedgerow.room import RateLimits
 
 EXPECTED_OUTPUT = 500
 """Tokens that an answer is expected to have where the client set no limit; corrected when the attempt is over."""
 _FREE = Price()
+_PRIMARY = Role.PRIMARY
 
 
 class Shared:
@@ -65,14 +66,15 @@ class Judge:
         self._shared = shared = Shared(_no_chance) if shared is None else shared
         self._name = name
         self.controls = Controls()
+        self._policy = policy
         self._latency = LatencyModel(policy.learning)
         self._throttle = Throttle()
-        self.spend = Spend(name, policy.limits, shared.funds)
+        self.spend = Spend(name, self._limits(), shared.funds)
         self._kill_switch = KillSwitch(f"route {name}")
-        self._lost: dict[str, AttemptEnded] = {}  # superseded, until their winner's first token is told
-        self._due: dict[str, float] = {}  # requests past their delay, and the delay
+        self._lessons = Lessons(self._latency, self._throttle, self._pair)
+        self.learn = self._lessons.answered
+        """From an attempt that won."""
         self._accounts: dict[str, str] = {}
-        self._policy = policy
         self.when = When(self._latency, self._rules(), cost=self._hedge_cost, correlation=self._correlation)
         self._set_guards()
 
@@ -101,14 +103,19 @@ class Judge:
         self, ask: Ask, choice: Choice, role: Role, attempt: int, primary: Candidate, backup: Candidate, now: float
     ) -> Refusal | None:
         """Whether this further attempt may start now; a yes is paid for."""
-        if role is Role.HEDGE and (refusal := self._refuses(ask, choice, primary, backup, now)) is not None:
-            return refusal
+        if role is Role.HEDGE:
+            if attempt == 1 and choice.delay > 0.0:
+                self.late(ask, now)
+            if (refusal := self._refuses(ask, choice, primary, backup, now)) is not None:
+                return refusal
         output = EXPECTED_OUTPUT if ask.max_output_tokens is None else ask.max_output_tokens
         cost = self._shared.prices.get(backup.target, _FREE).cost(ask.input_tokens, output)
         refusal = self.spend.reserve(ask, role, attempt, cost, ask.input_tokens + output, now)
         if refusal is None and role is Role.HEDGE and self._policy.shadow:
             self.spend.settle(ask.request_id, attempt, None, None, now)
             return Refusal(Reason.SHADOW, f"to {backup.target} after {choice.delay:.3g} s ({choice.source})")
+        if refusal is None:
+            self._lessons.further(ask.request_id, choice.delay)
         return refusal
 
     def launched(self, ask: Ask, candidate: Candidate, role: Role, now: float) -> None:
@@ -132,16 +139,30 @@ class Judge:
         for notice in self.when.notices():
             yield DelayRuleChanged(self._name, notice.target, notice.stream, notice.straggles, notice.detail, notice.at)
 
-    def hear(self, event: Event) -> None:
-        """Learn from what happened."""
-        if isinstance(event, FirstToken):
-            self._answered(event)
-        elif isinstance(event, AttemptEnded):
-            self._over(event)
+    def late(self, ask: Ask, now: float) -> None:
+        """The request's first attempt has run alone for the delay, whether or not another may start."""
+        self._lessons.late(ask.request_id, now)
+
+    def over(self, event: AttemptEnded) -> None:
+        """An attempt has ended: learn from it, and see what it came to."""
+        self._lessons.over(event)
+        if event.role is not _PRIMARY:
+            self._settle(event)
+
+    def finished(self, request_id: str, attempts: int, now: float) -> None:
+        """A request of more than one attempt is over: nothing of it is kept, whatever has happened to it."""
+        self._lessons.finished(request_id)
+        for attempt in range(1, attempts):
+            self.spend.settle(request_id, attempt, None, None, now)
 
     def knows(self, candidates: Sequence[Candidate]) -> None:
         """These are the targets: those of one account are taken to be slow together."""
         self._accounts.update({each.target: each.account for each in candidates})
+
+    def sweep(self, targets: Collection[str], now: float) -> None:
+        """Give back the memory of all but these targets."""
+        self._latency.sweep(now, targets)
+        self.when.sweep(targets)
 
     def state(self, now: float) -> dict[str, Any]:
         """What holds now, for people."""
@@ -153,59 +174,28 @@ class Judge:
         }
 
     def _refuses(self, ask: Ask, choice: Choice, primary: Candidate, backup: Candidate, now: float) -> Refusal | None:
-        if ask.request_id not in self._due:
-            self._due[ask.request_id] = choice.delay
-            self._throttle.first(True, now)
+        chosen = choice.probability >= 1.0 or self._shared.draw() < choice.probability
+        if chosen:
+            self.when.due(choice)
         if (refusal := first_refusal(self._guards, ask, backup, now)) is not None:
             return refusal
-        if choice.probability < 1.0 and self._shared.draw() >= choice.probability:
+        if not chosen:
             return Refusal(Reason.PROBABILITY, f"hedged with a probability of {choice.probability:.3g}")
-        self.when.due(choice)
         if (refusal := self._deadline(ask, backup, now)) is not None:
             return refusal
-        if self._policy.throttle is not None and (refusal := self._throttle.refuses(now)) is not None:
+        throttle = self._lessons.throttle
+        if throttle is not None and (refusal := throttle.refuses(now)) is not None:
             return refusal
         return self._quota.refuses(ask, primary, backup, now)
 
-    def _answered(self, event: FirstToken) -> None:
-        took, late_after = event.at - event.launched_at, self._due.pop(event.request_id, None)
-        self._latency.observe(event.target, event.stream, event.input_tokens, took, False, event.at)
-        if event.role is not Role.PRIMARY:
-            self._throttle.other(late_after is not None and took > late_after, event.at)
-        elif late_after is None:
-            self._throttle.first(False, event.at)
-        lost = self._lost.pop(event.request_id, None)
-        if lost is not None and Role.FAILOVER not in (lost.role, event.role):
-            self._pair(event, lost, took)
-
-    def _pair(self, won: FirstToken, lost: AttemptEnded, took: float) -> None:
+    def _pair(self, won: FirstToken, lost: AttemptEnded) -> None:
         ask = Ask(won.request_id, won.stream, won.input_tokens)
-        waited = lost.ended_at - lost.launched_at
+        took, waited = won.at - won.launched_at, lost.ended_at - lost.launched_at
         if lost.role is Role.PRIMARY:
             both, times, done = (lost.target, won.target), (waited, took), (False, True)
         else:
             both, times, done = (won.target, lost.target), (took, waited), (True, False)
         self.when.hedged(ask, *both, *times, won.at, done=done[0], hedge_done=done[1])
-
-    def _over(self, event: AttemptEnded) -> None:
-        failure = None if event.failure is None else event.failure.kind
-        key = (event.target, event.stream, event.input_tokens)
-        times = (event.launched_at, event.ended_at)
-        if event.first_token_at is None and (sample := sample_of(event.outcome, failure, None, *times)) is not None:
-            self._latency.observe(*key, *sample, event.ended_at)
-        if event.stream and (whole := whole_sample_of(event.outcome, failure, *times)) is not None:
-            self._latency.observe_whole(*key, *whole, event.ended_at)
-        blamed = event.failure is not None and blames_target(event.failure)
-        if event.role is Role.PRIMARY and event.outcome is not Outcome.SUPERSEDED:
-            was_late = self._due.pop(event.request_id, None) is not None
-            if blamed and not was_late and event.first_token_at is None:
-                self._throttle.first(True, event.ended_at)
-        elif blamed and event.role is not Role.PRIMARY and event.first_token_at is None:
-            self._throttle.other(True, event.ended_at)
-        if event.outcome is Outcome.SUPERSEDED:
-            self._lost[event.request_id] = event
-        if event.role is not Role.PRIMARY:
-            self._settle(event)
 
     def _settle(self, event: AttemptEnded) -> None:
         if event.failure is not None and event.failure.unsent:
@@ -222,8 +212,8 @@ class Judge:
         self.spend.settle(event.request_id, event.attempt, cost, read + (made or 0), event.ended_at)
 
     def _rules(self) -> Rules:
-        policy, controls = self._policy, self.controls
-        spec = _spec(policy.delay if controls.delay is None else controls.delay)
+        policy, delays = self._policy, (self.controls.delay, self._shared.controls.delay)
+        spec = _spec(next((delay for delay in delays if delay is not None), policy.delay))
         share = self._limits().hedges
         budget = None if share is None else share.share
         fixed = isinstance(spec, Fixed)
@@ -231,7 +221,8 @@ class Judge:
         return Rules(spec, low, high, budget or None, policy.target, policy.warmup_delay)
 
     def _limits(self) -> Limits:
-        limits, share = self._policy.limits, self.controls.budget
+        limits, shares = self._policy.limits, (self.controls.budget, self._shared.controls.budget)
+        share = next((share for share in shares if share is not None), None)
         if share is None:
             return limits
         given = limits.hedges or Share(share)
@@ -263,6 +254,8 @@ class Judge:
         self._quota = QuotaGuard(self._shared.quota, keep=policy.quota_keep, share=policy.quota_share)
         if policy.throttle is not None:
             self._throttle.reconfigure(policy.throttle)
+        races = self._rules().spec == Fixed(0.0)  # then nobody is late
+        self._lessons.throttle = None if policy.throttle is None or races else self._throttle
 
     def _expected(self, ask: Ask, backup: Candidate) -> float | None:
         law = self._latency.first_token(backup.target, ask.stream, ask.input_tokens, ask.started_at)

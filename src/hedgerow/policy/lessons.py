@@ -1,0 +1,111 @@
+"""What a route learns from how the attempts of its requests end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from hedgerow.events import AttemptEnded, FirstToken, Outcome, Role
+from hedgerow.policy.failures import blames_target
+from hedgerow.policy.latency.cells import LatencyModel
+from hedgerow.policy.latency.samples import sample_of, whole_sample_of
+from hedgerow.policy.outage import Throttle
+
+_PRIMARY, _WON, _SUPERSEDED = Role.PRIMARY, Outcome.WON, Outcome.SUPERSEDED  # a member of an enum is slow to look up
+
+
+class _Further:
+    """What is known of a request that one attempt was not enough for, while it is not decided."""
+
+    __slots__ = ("delay", "late", "lost")
+
+    def __init__(self) -> None:
+        self.delay = inf
+        self.late = False
+        self.lost: AttemptEnded | None = None
+
+
+class Lessons:
+    """Feeds the latency model and the throttle, each attempt once and each first attempt once.
+
+    `pair` is told of two attempts of one request, one that won and the first one that was superseded by it.
+    """
+
+    __slots__ = ("_further", "_pair", "latency", "throttle")
+
+    def __init__(self, latency: LatencyModel, throttle: Throttle, pair: Callable[[FirstToken, AttemptEnded], None]):
+        self.latency = latency
+        self.throttle: Throttle | None = throttle
+        """None where nobody asks it: then it need not be told."""
+        self._pair = pair
+        self._further: dict[str, _Further] = {}
+
+    def __len__(self) -> int:
+        """Requests that are remembered."""
+        return len(self._further)
+
+    def late(self, request_id: str, now: float) -> None:
+        """The first attempt has run alone for the delay. To be told of a request as often as one likes."""
+        further = self._of(request_id)
+        if not further.late:
+            further.late = True
+            if self.throttle is not None:
+                self.throttle.first(True, now)
+
+    def further(self, request_id: str, delay: float) -> None:
+        """Another attempt starts; after `delay` seconds without a first token it, too, is late."""
+        self._of(request_id).delay = delay
+
+    def finished(self, request_id: str) -> None:
+        """The request is over, in whatever way: nothing more will be told of it."""
+        self._further.pop(request_id, None)
+
+    def answered(self, event: FirstToken) -> None:
+        """An attempt has won."""
+        took, further = event.at - event.launched_at, self._further.pop(event.request_id, None)
+        self.latency.observe(event.target, event.stream, event.input_tokens, took, False, event.at)
+        throttle = self.throttle
+        if event.role is _PRIMARY:
+            if throttle is not None and (further is None or not further.late):
+                throttle.first(False, event.at)
+        elif throttle is not None and further is not None and 0.0 < further.delay < inf:
+            throttle.other(took > further.delay, event.at)
+        if further is not None and (lost := further.lost) is not None and Role.FAILOVER not in (lost.role, event.role):
+            self._pair(event, lost)
+
+    def over(self, event: AttemptEnded) -> None:
+        """An attempt has ended."""
+        if event.outcome is not _WON:
+            self._not_won(event)
+        elif event.stream:
+            took = event.ended_at - event.launched_at
+            self.latency.observe_whole(event.target, True, event.input_tokens, took, False, event.ended_at)
+
+    def _not_won(self, event: AttemptEnded) -> None:
+        failure = None if event.failure is None else event.failure.kind
+        key = (event.target, event.stream, event.input_tokens)
+        times = (event.launched_at, event.ended_at)
+        # A first token has been told of already.
+        if event.first_token_at is None and (sample := sample_of(event.outcome, failure, None, *times)) is not None:
+            self.latency.observe(*key, *sample, event.ended_at)
+        if event.stream and (whole := whole_sample_of(event.outcome, failure, *times)) is not None:
+            self.latency.observe_whole(*key, *whole, event.ended_at)
+        if event.outcome is _SUPERSEDED:
+            further = self._of(event.request_id)
+            further.lost = further.lost or event
+        if event.first_token_at is None and event.failure is not None and blames_target(event.failure):
+            self._failed(event)
+
+    def _failed(self, event: AttemptEnded) -> None:
+        if self.throttle is None:
+            return
+        if event.role is not _PRIMARY:
+            self.throttle.other(True, event.ended_at)
+        elif (further := self._further.get(event.request_id)) is None or not further.late:
+            self.throttle.first(True, event.ended_at)
+
+    def _of(self, request_id: str) -> _Further:
+        further = self._further.get(request_id)
+        if further is None:
+            further = self._further[request_id] = _Further()
+        return further
