@@ -259,6 +259,7 @@ def test_where_nothing_can_be_reloaded_the_answer_says_why(changes: Document, so
         status, told = running.ask("POST", "/admin/api/reload")
         assert (status, told["error"]["message"]) == (409, f"Nothing can be reloaded: {why}.")
         running.gateway.reloader = None
+        assert running.ask("GET", "/admin/api")[1]["config"] == {"file": None, "reload": None}
         assert "another server's process" in running.ask("POST", "/admin/api/reload")[1]["error"]["message"]
 
     play(story, changes, source=source)

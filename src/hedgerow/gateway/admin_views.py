@@ -18,16 +18,13 @@ View = dict[str, Any]
 
 def overview(gateway: Gateway, parts: Parts) -> View:
     """The gateway as a whole."""
-    reloader = gateway.reloader
+    file = None if gateway.reloader is None else gateway.reloader.file
     return {
         "version": hedgerow.__version__,
         "draining": gateway.draining,
         "in_flight": gateway.in_flight,
         "controls": shown(gateway.controls),
-        "config": {
-            "file": None if reloader is None else reloader.file,
-            "reload": parts.blueprint.server.reload,
-        },
+        "config": {"file": file, "reload": None if file is None else parts.blueprint.server.reload},
         "routes": list(parts.hedgers),
         "targets": list(parts.pools),
     }
