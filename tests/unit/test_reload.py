@@ -26,6 +26,7 @@ from hedgerow.gateway.reload_read import read_again
 from hedgerow.gateway.reload_watch import INTERVAL, FileWatch, stamp_of
 from hedgerow.http.limits import Limits
 from hedgerow.testing import VirtualLoop, run_virtual
+from tests.e2e.support import until
 from tests.effects.support import SILENT
 from tests.engine.scripted import JSON, Answer
 from tests.unit.admin_support import ADMIN, Running, blueprint, play
@@ -245,8 +246,11 @@ def test_keys_limits_and_routes_are_the_new_ones_at_once() -> None:
         assert running.gateway.limits.held_bytes == 2048
         assert running.ask("GET", "/admin/api")[0] == 401
         assert running.ask("GET", "/admin/api", token="another-admin-token")[0] == 200
-        await running.reload(blueprint({"server": {}}))
+        await running.reload(blueprint({"server": {"api_keys": ["ck-2"]}}))
         assert running.ask("GET", "/admin/api", token="another-admin-token")[0] == 404
+        assert [running.ask("GET", "/v1/models", token=key)[0] for key in ("ck-1", "ck-2")] == [401, 200]
+        await running.reload(blueprint({"server": {}}))
+        assert running.ask("GET", "/v1/models", token=None)[0] == 200
 
     play(story)
 
@@ -485,11 +489,37 @@ def test_a_reader_that_fails_says_why(code: str, told: list[str]) -> None:
     assert problems(source(code)) == told
 
 
-def test_a_reader_that_is_not_there_or_takes_too_long_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_is_not_there_is_a_problem_too() -> None:
     nowhere = Source(file="x.yaml", stamp=None, reader=("/nowhere/python",))
     assert problems(nowhere) == ["the reader cannot be started: No such file or directory"]
-    monkeypatch.setattr(reload_read, "PATIENCE", 0.2)
-    assert problems(source("import time; time.sleep(60)")) == ["the reader took more than 0.2 s"]
+
+
+SLOW = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+
+
+def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reload_read, "PATIENCE", 1.0)
+    file = tmp_path / "pid"
+    slow = Source(file="x.yaml", stamp=None, reader=(sys.executable, "-c", SLOW, str(file)))
+    assert problems(slow) == ["the reader took more than 1 s"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)
+
+
+def test_a_reader_whose_reload_is_given_up_is_ended(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    slow = Source(file="x.yaml", stamp=None, reader=(sys.executable, "-c", SLOW, str(file)))
+
+    async def story() -> None:
+        reading = asyncio.ensure_future(read_again(slow))
+        await asyncio.to_thread(until, lambda: file.exists() and bool(file.read_text()))
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    asyncio.run(story())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)
 
 
 YAML = """\
