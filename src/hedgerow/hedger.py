@@ -108,7 +108,7 @@ class Hedger:
 
     def _go_by(self, policy: Policy) -> None:
         self._policy = policy
-        self._plans: dict[tuple[float, bool, bool], Plan] = {}
+        self._plans: dict[float | tuple[float, bool, bool], Plan] = {}
         self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
 
     def narrowed(self, which: Sequence[int]) -> Hedger:
@@ -172,7 +172,7 @@ class Hedger:
     def launched(self, place: Place, ask: Ask, role: Role, now: float, model: str = "") -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""
         if place.own_key:
-            self._judge.launched(ask, place.candidate, role, now)
+            self._judge.quota.spent(place.candidate, ask, now, hedge=role is Role.HEDGE)
         return self._health.launched(place.candidate, now, model)
 
     def failed(
@@ -191,7 +191,7 @@ class Hedger:
         if failure.kind in TAKES_OUT and not own:
             return
         if failure.kind is FailureClass.RATE_LIMITED:
-            self._judge.limited(place.candidate, failure.retry_after, now)
+            self._judge.quota.limited(place.candidate, failure.retry_after, now)
         event = self._health.failed(
             place.candidate, failure, now, launched_at, model, stream=stream, had_all_its_time=had_all_its_time
         )
@@ -201,10 +201,10 @@ class Hedger:
     def reported(self, place: Place, headers: Headers, now: float) -> None:
         """An answer's head is here, which may say what is left of a rate limit."""
         # A client's own key says nothing of the next client's.
-        if place.own_key and self._judge.wants_report(place.candidate, now):
+        if place.own_key and (quota := self._judge.quota).due(place.candidate, now):
             limits = rate_limits(headers)
             if limits is not None:
-                self._judge.reported(place.candidate, limits, now)
+                quota.learn(place.candidate, limits, now)
 
     def answered(self, place: Place, launched_at: float, now: float, model: str = "", *, stream: bool = True) -> None:
         """The place gave a good answer: it is healthy."""
@@ -238,7 +238,7 @@ class Hedger:
         policy = self._policy
         if ask.deadline_at < now + policy.total:
             return self._planned(delay, ask, ask.deadline_at - now)
-        key = (delay, ask.stream, ask.replayable)
+        key = delay if ask.stream and ask.replayable else (delay, ask.stream, ask.replayable)
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) > 256:

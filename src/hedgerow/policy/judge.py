@@ -31,7 +31,6 @@ from hedgerow.policy.rules import Choice, Rules
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
 from hedgerow.policy.when import When
-from hedgerow.room import RateLimits
 
 EXPECTED_OUTPUT = 500
 """Tokens that an answer is expected to have where the client set no limit; corrected when the attempt is over."""
@@ -69,6 +68,8 @@ class Judge:
         self._policy = policy
         self._latency = LatencyModel(policy.learning)
         self._throttle = Throttle()
+        self.quota = shared.quota
+        """What is left of the rate limits of targets with a key of ours."""
         self.spend = Spend(name, self._limits(), shared.funds)
         self._kill_switch = KillSwitch(f"route {name}")
         self._lessons = Lessons(self._latency, self._throttle, self._pair)
@@ -117,22 +118,6 @@ class Judge:
         if refusal is None:
             self._lessons.further(ask.request_id, choice.delay)
         return refusal
-
-    def launched(self, ask: Ask, candidate: Candidate, role: Role, now: float) -> None:
-        """An attempt is on its way: it uses up what its target has left of its rate limit."""
-        self._shared.quota.spent(candidate, ask, now, hedge=role is Role.HEDGE)
-
-    def limited(self, candidate: Candidate, retry_after: float | None, now: float) -> None:
-        """A target turned an attempt away by its rate limit."""
-        self._shared.quota.limited(candidate, retry_after, now)
-
-    def wants_report(self, candidate: Candidate, now: float) -> bool:
-        """Whether it is worth the time to look for a report in this target's answer."""
-        return self._shared.quota.due(candidate, now)
-
-    def reported(self, candidate: Candidate, limits: RateLimits, now: float) -> None:
-        """A target said what is left of its rate limit."""
-        self._shared.quota.learn(candidate, limits, now)
 
     def notices(self) -> Iterator[DelayRuleChanged]:
         """What an operator should hear of the delays."""
@@ -186,7 +171,7 @@ class Judge:
         throttle = self._lessons.throttle
         if throttle is not None and (refusal := throttle.refuses(now)) is not None:
             return refusal
-        return self._quota.refuses(ask, primary, backup, now)
+        return self._quota_guard.refuses(ask, primary, backup, now)
 
     def _pair(self, won: FirstToken, lost: AttemptEnded) -> None:
         ask = Ask(won.request_id, won.stream, won.input_tokens)
@@ -251,7 +236,7 @@ class Judge:
             guards.append(TooLarge(conditions.max_input_tokens))
         self._guards = tuple(guards)
         self._deadline = Deadline(self._expected)
-        self._quota = QuotaGuard(self._shared.quota, keep=policy.quota_keep, share=policy.quota_share)
+        self._quota_guard = QuotaGuard(self.quota, keep=policy.quota_keep, share=policy.quota_share)
         if policy.throttle is not None:
             self._throttle.reconfigure(policy.throttle)
         races = self._rules().spec == Fixed(0.0)  # then nobody is late

@@ -59,19 +59,14 @@ class _Level:
             self.rate = self.used / (room.resets_in or WINDOW)
         self.hedged = min(self.hedged, self.used)
 
-    def spend(self, amount: int, now: float, *, hedge: bool) -> None:
-        self.advance(now)
-        self.used += amount
-        if hedge:
-            self.hedged += amount
-
     def advance(self, now: float) -> None:
         """Let time pass: what hedges used comes back in proportion."""
-        if self.used > 0.0 and now > self.at:
-            used = max(self.used - self.rate * (now - self.at), 0.0)
-            self.hedged *= used / self.used
-            self.used = used
-        self.at = max(self.at, now)
+        if now > self.at:
+            if (before := self.used) > 0.0:
+                self.used = used = max(before - self.rate * (now - self.at), 0.0)
+                if self.hedged:
+                    self.hedged *= used / before
+            self.at = now
 
     def room(self, now: float) -> Room:
         """As the upstream would report it."""
@@ -141,7 +136,11 @@ class Quota:
         levels = self._levels.get(candidate.target)
         if levels:
             for kind, level in levels.items():
-                level.spend(_need(kind, ask, levels), now, hedge=hedge)
+                level.advance(now)
+                need = _need(kind, ask, levels)
+                level.used += need
+                if hedge:
+                    level.hedged += need
 
     def headroom(self, candidate: Candidate, now: float) -> RateLimits | None:
         """What should be left at this target now; None when it never reported anything."""

@@ -52,30 +52,26 @@ class Learning(msgspec.Struct, frozen=True, gc=False):
             raise ValueError("min_samples and warmup must be at least 1 and at most window, or no cell ever has enough")
 
 
-class _Cell:
+class _Cell(Window):
     """A window, and the distribution last made of it."""
 
-    __slots__ = ("_known", "_known_until", "_new", "window")
+    __slots__ = ("_known", "_known_at", "_known_until")
 
     def __init__(self, learning: Learning) -> None:
-        self.window = Window(learning.window, learning.age)
+        super().__init__(learning.window, learning.age)
         self.forget_distribution()
 
     def forget_distribution(self) -> None:
         self._known = Distribution((), (), 0, 0)
         self._known_until = -inf
-        self._new = 0
-
-    def add(self, code: int, now: float) -> None:
-        self._new += 1
-        self.window.add(code, now)
+        self._known_at = self.added
 
     def distribution(self, now: float) -> Distribution:
         known = self._known
-        if now >= self._known_until or self._new * STALE_SHARE >= known.n:
-            self._known = known = self.window.distribution(now)
+        if now >= self._known_until or (self.added - self._known_at) * STALE_SHARE >= known.n:
+            self._known = known = super().distribution(now)
             self._known_until = now + STALE_AFTER
-            self._new = 0
+            self._known_at = self.added
         return known
 
 
@@ -97,11 +93,17 @@ class Cells:
         if cells is None:
             cells = self._targets[target] = [None] * _CELLS
         code = code_of(seconds, censored)
-        for index in (_TARGET, 1 + stream, 3 + 2 * bisect_right(SIZES, input_tokens) + stream):
-            cell = cells[index]
-            if cell is None:
-                cell = cells[index] = _Cell(self._learning)
-            cell.add(code, now)
+        way, index = 1 + stream, 3 + 2 * bisect_right(SIZES, input_tokens) + stream
+        everything, all_sizes, cell = cells[_TARGET], cells[way], cells[index]
+        if everything is None:
+            everything = cells[_TARGET] = _Cell(self._learning)
+        if all_sizes is None:
+            all_sizes = cells[way] = _Cell(self._learning)
+        if cell is None:
+            cell = cells[index] = _Cell(self._learning)
+        everything.add(code, now)  # no loop: this is on every request's path
+        all_sizes.add(code, now)
+        cell.add(code, now)
 
     def distribution(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
         """What such a request can expect of this target; None while too little is known of it.
@@ -112,20 +114,20 @@ class Cells:
         if cells is None or (everything := cells[_TARGET]) is None:
             return None
         learning = self._learning
-        if everything.window.count(now) < learning.warmup:
+        if everything.count(now) < learning.warmup:
             return None
         enough = learning.min_samples
         cell = cells[3 + 2 * bisect_right(SIZES, input_tokens) + stream]
-        if cell is None or cell.window.count(now) < enough:
+        if cell is None or cell.count(now) < enough:
             cell = cells[1 + stream]
-            if cell is None or cell.window.count(now) < enough:
+            if cell is None or cell.count(now) < enough:
                 cell = everything
         return cell.distribution(now)
 
     def rates(self, target: str, stream: bool, now: float) -> tuple[float, ...]:
         """Samples per second by prompt size, smallest first: what share of the requests each size is."""
         cells = self._targets.get(target) or [None] * _CELLS
-        return tuple(0.0 if cell is None else cell.window.rate(now) for cell in cells[3 + stream :: 2])
+        return tuple(0.0 if cell is None else cell.rate(now) for cell in cells[3 + stream :: 2])
 
     def resize(self, learning: Learning) -> None:
         """Go on with other rules: what was learned stays, as far as the new window holds it."""
@@ -133,7 +135,7 @@ class Cells:
         for cells in self._targets.values():
             for cell in cells:
                 if cell is not None:
-                    cell.window.resize(learning.window, learning.age)
+                    cell.resize(learning.window, learning.age)
                     cell.forget_distribution()
 
     def forget(self, target: str) -> None:
@@ -144,7 +146,7 @@ class Cells:
         """Give back the memory of cells that have become empty, and of all but these targets."""
         self._targets = {target: cells for target, cells in self._targets.items() if target in targets}
         for cells in self._targets.values():
-            cells[:] = [cell if cell is not None and cell.window.count(now) else None for cell in cells]
+            cells[:] = [cell if cell is not None and cell.count(now) else None for cell in cells]
 
 
 class LatencyModel:

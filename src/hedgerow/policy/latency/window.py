@@ -48,13 +48,14 @@ class Window:
     `size` samples of 10 bytes need, and nothing while it is empty.
     """
 
-    __slots__ = ("_age", "_codes", "_first", "_size", "_slack", "_times")
+    __slots__ = ("_age", "_codes", "_first", "_most", "_size", "_swept", "_times")
 
     def __init__(self, size: int = 1000, age: float = 1800.0) -> None:
         """Raises `ValueError` unless `size` is at least 1 and `age` above 0."""
         self._codes = array("H")
         self._times = array("d")
         self._first = 0  # samples before this one are over, and wait for the next sweep
+        self._swept = 0
         self._set(size, age)
 
     def _set(self, size: int, age: float) -> None:
@@ -62,12 +63,11 @@ class Window:
             raise ValueError("a window must hold at least 1 sample, for more than 0 seconds")
         self._size = size
         self._age = age
-        self._slack = size // 8 + 1
+        self._most = size + size // 8 + 1  # adding costs less when not each one drives another out
 
     def resize(self, size: int, age: float) -> None:
         """Go on with other bounds; the latest samples stay as far as they fit."""
         self._set(size, age)
-        self._first = max(self._first, len(self._codes) - size)
         self._sweep()
 
     def observe(self, seconds: float, censored: bool, now: float) -> None:
@@ -79,15 +79,18 @@ class Window:
         codes = self._codes
         codes.append(code)
         self._times.append(now)
-        if len(codes) - self._first > self._size:
-            self._first += 1
-            if self._first >= self._slack:
-                self._sweep()
+        if len(codes) > self._most:
+            self._sweep()
+
+    @property
+    def added(self) -> int:
+        """How many samples have ever been added."""
+        return self._swept + len(self._codes)
 
     def count(self, now: float) -> int:
         """How many samples it holds."""
         times = self._times
-        first = self._first
+        self._first = first = max(self._first, len(times) - self._size)
         if first < len(times) and times[first] < now - self._age:
             self._first = first = bisect_left(times, now - self._age, first)
             self._sweep()
@@ -107,5 +110,7 @@ class Window:
         return Distribution.estimated((MIDDLES[code >> 1], code & 1, samples[code]) for code in sorted(samples))
 
     def _sweep(self) -> None:
-        del self._codes[: self._first], self._times[: self._first]
+        first = max(self._first, len(self._codes) - self._size)
+        del self._codes[:first], self._times[:first]
+        self._swept += first
         self._first = 0
