@@ -22,6 +22,7 @@ from hedgerow.events import (
     BreakerChanged,
     BreakerState,
     ControlsChanged,
+    DelayRuleChanged,
     Event,
     Failure,
     FailureClass,
@@ -139,6 +140,15 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "at": 2.0,
         "until": 32.0,
     },
+    DelayRuleChanged: {
+        "event": "delay_rule_changed",
+        "route": "fast",
+        "target": "a",
+        "stream": True,
+        "straggles": True,
+        "detail": "p95 is 30 s",
+        "at": 2.0,
+    },
     ControlsChanged: {
         "event": "controls_changed",
         "at": 2.0,
@@ -156,6 +166,7 @@ EVENTS: list[Event] = [
     RequestFinished("r1", "fast", "openai.chat", True, 1.0, 1.6, 2.0, 200, 1, 2, Outcome.WON, Usage(3, 4, 1)),
     TargetTakenOut("a", FailureClass.RATE_LIMITED, "HTTP 429", 2.0, 9.0),
     BreakerChanged("a", "", BreakerState.OPEN, "5 failures in a row", 2.0, 32.0),
+    DelayRuleChanged("fast", "a", True, True, "p95 is 30 s", 2.0),
     ControlsChanged(
         2.0, "fast", {"kill_switch": True, "rollout": 0.25, "delay": "p95", "budget": None}, "token 1a2b3c4d"
     ),
