@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from hedgerow.asgi import application
 from hedgerow.config import Settings, loads
-from hedgerow.events import Headers
-from hedgerow.gateway.build import build
+from hedgerow.events import AttemptLaunched, Event, HedgeSkipped, Reason, Role
+from hedgerow.gateway.build import Builder
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.testing import VirtualLoop, run_virtual
@@ -26,6 +28,7 @@ TESTED: set[str] = set()
 """The keys that have a test."""
 
 Document = dict[str, Any]
+_E = TypeVar("_E")
 
 BASE: Document = {
     "targets": {
@@ -46,6 +49,12 @@ def effect_of(key: str) -> pytest.MarkDecorator:
     """Marks the test of what `key` changes, and hands it that key."""
     TESTED.add(key)
     return pytest.mark.parametrize("key", [key])
+
+
+def effects_of(keys: Mapping[str, object], named: str) -> pytest.MarkDecorator:
+    """The same for one test of several keys; `named` is the argument that takes what goes with each."""
+    TESTED.update(keys)
+    return pytest.mark.parametrize(("key", named), list(keys.items()))
 
 
 def document(changes: Mapping[str, object], base: Document = BASE) -> Document:
@@ -82,13 +91,101 @@ SLOW_DOWN = Answer([(0.0, b"{}")], status=429, headers=JSON, head_after=0.1)
 Pools = dict[str, ScriptedPool]
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A request, and when it is sent."""
+
+    at: float = 0.0
+    body: bytes = STREAM
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    path: bytes = b"/v1/chat/completions"
+    method: bytes = b"POST"
+
+
+@dataclass
+class Story:
+    """What came of some requests; clients and skips in the order of the requests."""
+
+    pools: Pools = field(default_factory=dict)
+    clients: list[RecordingExchange] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def of(self, kind: type[_E]) -> list[_E]:
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def launches(self) -> list[tuple[str, str, Role, float]]:
+        """Request, target, role and time of every attempt."""
+        return [(each.request_id, each.target, each.role, each.at) for each in self.of(AttemptLaunched)]
+
+    def hedged(self) -> list[int]:
+        """Which requests were hedged, counted from 0."""
+        return [number(request_id) for request_id, _, role, _ in self.launches if role is Role.HEDGE]
+
+    def failed_over(self) -> list[int]:
+        """Which requests had an attempt after a failure."""
+        return [number(request_id) for request_id, _, role, _ in self.launches if role is Role.FAILOVER]
+
+    def firsts(self) -> str:
+        """The targets that requests went to first."""
+        return "".join(target for _, target, role, _ in self.launches if role is Role.PRIMARY)
+
+    def reasons(self, role: Role = Role.HEDGE) -> list[Reason]:
+        """Why hedges (or failovers) did not start."""
+        return [each.reason for each in self.of(HedgeSkipped) if each.role is role]
+
+
+def number(request_id: str) -> int:
+    """The place of a request among those that were sent."""
+    return int(request_id.rpartition("-")[2]) - 1
+
+
+def tell(settings: Settings, scripts: Mapping[str, Script | Sequence[Script]], sent: Iterable[Sent]) -> Story:
+    """What the gateway that `settings` makes does with these requests; its targets follow `scripts` (else `QUICK`).
+
+    Requests are called r-1, r-2 ... in their order, and chance is always for a hedge.
+    """
+
+    async def main(loop: VirtualLoop) -> Story:
+        story = Story()
+
+        def make_pool(name: str, _origin: Origin, _settings: PoolSettings) -> ScriptedPool:
+            script = scripts.get(name, QUICK)
+            story.pools[name] = ScriptedPool(loop, *(script if isinstance(script, Sequence) else [script]))
+            return story.pools[name]
+
+        # Sockets have no virtual time.
+        builder = Builder([story.events.append], make_pool)  # type: ignore[arg-type]
+        gateway, parts = builder.gateway(blueprint_of(settings), loop)
+        gateway.request_ids = map("r-%d".__mod__, count(1))
+        parts.shared.draw = lambda: 0.0
+        began = loop.time()
+        for each in sent:
+            if each.at > loop.time() - began:
+                await asyncio.sleep(began + each.at - loop.time())
+            exchange = RecordingExchange(loop, each.body, each.path, list(each.headers), each.method)
+            story.clients.append(exchange)
+            gateway(exchange)
+        await asyncio.sleep(2000)
+        assert gateway.in_flight == 0
+        return story
+
+    return run_virtual(main)
+
+
+def every(seconds: float, times: int, *, start: float = 0.0, like: Sent = Sent()) -> list[Sent]:
+    """So many requests like this one, one every so many seconds."""
+    return [replace(like, at=start + seconds * place) for place in range(times)]
+
+
 def play(
     settings: Settings,
     scripts: Mapping[str, Script | Sequence[Script]],
     body: bytes = STREAM,
     *,
     path: bytes = b"/v1/chat/completions",
-    headers: Headers | None = None,
+    headers: Sequence[tuple[bytes, bytes]] | None = None,
     method: bytes = b"POST",
     again: int = 0,
     every: float = 0.0,
@@ -97,26 +194,9 @@ def play(
 
     It is sent `again` so many times, one `every` so many seconds.
     """
-
-    async def main(loop: VirtualLoop) -> tuple[Pools, RecordingExchange]:
-        pools: Pools = {}
-
-        def make_pool(name: str, _origin: Origin, _settings: PoolSettings) -> ScriptedPool:
-            script = scripts.get(name, QUICK)
-            pools[name] = ScriptedPool(loop, *(script if isinstance(script, Sequence) else [script]))
-            return pools[name]
-
-        # Sockets have no virtual time.
-        gateway, _ = build(blueprint_of(settings), loop=loop, make_pool=make_pool)  # type: ignore[arg-type]
-        exchange = RecordingExchange(loop, body, path, list(headers or []), method)
-        gateway(exchange)
-        for _ in range(again):
-            await asyncio.sleep(every)
-            gateway(RecordingExchange(loop, body, path, list(headers or []), method))
-        await asyncio.sleep(2000)
-        return pools, exchange
-
-    return run_virtual(main)
+    one = Sent(0.0, body, headers or (), path, method)
+    story = tell(settings, scripts, [replace(one, at=every * place) for place in range(again + 1)])
+    return story.pools, story.clients[0]
 
 
 def asked(pools: Pools) -> list[tuple[str, float]]:

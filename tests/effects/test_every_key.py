@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from hedgerow.config import all_keys
-from tests.effects import test_connections, test_routes, test_server, test_targets
+from tests.effects import (
+    test_breaker,
+    test_budgets,
+    test_connections,
+    test_hedging,
+    test_routes,
+    test_server,
+    test_targets,
+)
 from tests.effects.support import TESTED
 
-MODULES = (test_connections, test_routes, test_server, test_targets)
+MODULES = (test_breaker, test_budgets, test_connections, test_hedging, test_routes, test_server, test_targets)
 
 
 def test_every_key_has_a_test_of_its_effect() -> None:
