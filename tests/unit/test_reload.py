@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import trustme
 
 from hedgerow.cli import reread
 from hedgerow.config import load
@@ -24,6 +25,7 @@ from hedgerow.gateway.reload import needs_restart
 from hedgerow.gateway.reload_pools import INTERVAL as LOOKS
 from hedgerow.gateway.reload_read import read_again
 from hedgerow.gateway.reload_watch import INTERVAL, FileWatch, stamp_of
+from hedgerow.http.client_tls import tls_context
 from hedgerow.http.limits import Limits
 from hedgerow.testing import VirtualLoop, run_virtual
 from tests.e2e.support import until
@@ -390,6 +392,24 @@ def test_a_ca_file_that_was_replaced_is_read_again(tmp_path: Path) -> None:
         assert len(running.pools) == 4
 
     play(story)
+
+
+def test_what_is_trusted_follows_the_file(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+
+    def subjects() -> set[str]:
+        return {str(each["subject"]) for each in tls_context(str(ca), True).get_ca_certs()}
+
+    trustme.CA(organization_name="one").cert_pem.write_to_path(ca)
+    one = tls_context(str(ca), True)
+    assert tls_context(str(ca), True) is one
+    assert "one" in str(subjects())
+    ca.unlink()
+    trustme.CA(organization_name="two").cert_pem.write_to_path(ca)
+    assert "two" in str(subjects())
+    ca.unlink()
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        tls_context(str(ca), True)
 
 
 def test_connections_live_as_long_as_a_request_that_may_still_hedge_or_fail_over_to_them() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.util
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -22,13 +23,21 @@ _SHUTDOWN_TIMEOUT = 2.0  # seconds to wait for the peer's close_notify before th
 HAVE_AIOFASTNET = importlib.util.find_spec("aiofastnet") is not None
 
 
-@functools.lru_cache(maxsize=64)
 def tls_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
     """A client context, shared by all pools with the same trust (a loaded CA bundle is about a megabyte).
 
-    Trust is `ca_file` if given, else certifi's bundle if installed, else the system's. Raises `ConfigError` when the
-    file cannot be read or is no PEM file.
+    Trust is `ca_file` if given, else certifi's bundle if installed, else the system's. A file that has changed is read
+    again. Raises `ConfigError` when it cannot be read or is no PEM file.
     """
+    try:
+        found = None if ca_file is None else os.stat(ca_file)
+    except OSError as error:
+        raise ConfigError([f"tls.ca_file: {ca_file} cannot be read: {error.strerror}"]) from error
+    return _context(ca_file, verify, None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino))
+
+
+@functools.lru_cache(maxsize=64)
+def _context(ca_file: str | None, verify: bool, _stamp: tuple[int, int, int] | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca_file or _certifi())
     except ssl.SSLError as error:
