@@ -188,6 +188,48 @@ def test_check_config_shows_no_hedge_where_none_can_start(run: Run, never: str) 
     assert "after" not in run.out
 
 
+@pytest.mark.parametrize(
+    ("hedge", "words"),
+    [
+        ("", "hedge after a delay learned from the latency, at most 10% of requests"),
+        ("{delay: p95, budget: 5%}", "hedge after p95, learned from the latency, at most 5% of requests"),
+        ("{delay: {slo: 1.2s}, budget: off}", "hedge in time for 1.2s"),
+        ("{delay: 2s, mode: shadow}", "would hedge after 2s, at most 10% of requests"),
+        ("{kill_switch: true}", "no hedge: kill_switch is set"),
+        ("{}, background: true", "no hedge: background is set"),
+    ],
+)
+def test_check_config_says_when_and_how_often_a_route_is_hedged(run: Run, hedge: str, words: str) -> None:
+    Path("hedgerow.yaml").write_text(GOOD.replace("{delay: 2s}", hedge))
+    assert run("check-config") == 0
+    assert run.out.splitlines()[2] == f"fast: {words}; first token 60s, stall 30s, total 600s"
+
+
+@pytest.mark.parametrize("command", [("check-config",), ("serve",)])
+def test_what_cannot_work_is_refused_with_file_line_key_and_range(run: Run, command: tuple[str, ...]) -> None:
+    wrong = "{budget: 0%, rollout: 120%, min_delay: 40s}, spend: {usd_per_day: -5}"
+    Path("hedgerow.yaml").write_text(GOOD.replace("{delay: 2s}", wrong))
+    assert run(*command) == 2
+    key = "hedgerow: hedgerow.yaml:5: routes.fast"
+    assert run.err.splitlines() == [
+        (
+            f"{key}.hedge.budget: got '0%'; expected a percentage between 0.1% and 100% or off (no cap); "
+            "to hedge nothing, set delay: off"
+        ),
+        f"{key}.hedge.rollout: got '120%'; expected a percentage between 0% and 100%",
+        (
+            f"{key}.spend.usd_per_day: got -5; expected dollars from 0 to 1000000000, such as 5 or 2.50, "
+            "with at most 9 decimals, or off"
+        ),
+    ]
+    Path("hedgerow.yaml").write_text(GOOD.replace("{delay: 2s}", "{delay: auto}, spend: {usd_per_day: 5}"))
+    assert run(*command) == 2
+    assert [line.partition(" counts")[0] for line in run.err.splitlines()] == [
+        f"hedgerow: hedgerow.yaml:{line}: targets.{name}.price: is required: routes.fast.spend"
+        for line, name in ((2, "a"), (3, "b"))
+    ]
+
+
 def test_check_config_lists_every_problem_with_its_line(run: Run) -> None:
     Path("bad.yaml").write_text(GOOD.replace("delay", "dealy").replace("9001/v1", "9001/v1/models"))
     assert run("check-config", "bad.yaml") == 2

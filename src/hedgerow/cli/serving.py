@@ -121,14 +121,16 @@ def _route(route: Route) -> str:
 
 def hedging(route: Route) -> str:
     """When and how often requests of the route are hedged, in words."""
-    from hedgerow.config.units import show_duration, show_percent
     from hedgerow.policy.delay import Auto, Fixed, Slo, show
+    from hedgerow.units import show_duration, show_percent
 
     if len(route.targets) == 1:
         return "no hedge: one target"
     hedge = route.hedge
     if not route.hedges:
         return "no hedge"
+    if hedge.kill_switch or route.background:
+        return f"no hedge: {'kill_switch' if hedge.kill_switch else 'background'} is set"
     match hedge.delay:
         case Fixed(seconds):
             when = f"after {show_duration(seconds)}"

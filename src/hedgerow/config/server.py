@@ -100,8 +100,8 @@ Left out: the first one."""
     """A file to which one line of JSON is added for everything that happens to requests and attempts: when each was \
 sent, its first token, tokens, outcome, why no hedge started. No prompts, answers or keys."""
     reload: Annotated[Literal["watch", "signal", "off"], one_of("watch", "signal", "off")] = "watch"
-    """When this file is read again: `watch`, within seconds of its change, on SIGHUP and over the admin API; `signal`, \
-on SIGHUP and over the admin API only; `off`, never. A faulty file changes nothing and is told in the log."""
+    """When this file is read again: `watch`, within seconds of its change, on SIGHUP and over the admin API; \
+`signal`, on SIGHUP and over the admin API only; `off`, never. A faulty file changes nothing and is told in the log."""
 
     @model_validator(mode="after")
     def _token_of_its_own(self) -> ServerSettings:
