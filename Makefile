@@ -54,8 +54,8 @@ bench-quick: setup-dev ## the same with short runs and only the peers that insta
 bench-wire: setup-dev ## cost of scanning a stream, per chunk
 	@$(PY) -m bench.wire $(ARGS)
 
-eval: setup-dev ## replay a folder of latency logs: make eval DATA=folder
-	@test -n "$(DATA)" || { echo 'usage: make eval DATA=folder-with-latency-logs' >&2; exit 2; }
+eval: setup-dev ## replay recorded latencies through the gateway and its decisions: make eval DATA=folder (ARGS="--help")
+	@test -n "$(DATA)" || { echo 'usage: make eval DATA=folder-with-latency-logs (ARGS="--help" lists options)' >&2; exit 2; }
 	@$(PY) -m bench.eval "$(DATA)" $(ARGS)
 
 e2e-llm: setup-dev ## the gateway in front of two real llama.cpp servers (compiles about 10 minutes; not in CI)

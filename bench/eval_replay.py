@@ -1,0 +1,308 @@
+"""A route in virtual time: the gateway's own objects, with a clock that jumps and upstreams that are numbers.
+
+Everything that decides is what the gateway decides with: a `Hedger` with its race, latency model, delays, budgets,
+breakers and throttle, on an event loop whose clock jumps. Only the network is replaced: a `World` says when attempts
+end.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, Future
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from random import Random
+from typing import Any, Protocol
+
+from bench.streams import Stream
+from hedgerow.alarm import Alarm
+from hedgerow.events import AttemptEnded, Failure, FirstToken, Listener, Outcome, Reason, Role
+from hedgerow.hedger import Hedger, Place
+from hedgerow.policy.account import Limits
+from hedgerow.policy.ask import Ask
+from hedgerow.policy.budget import FAILOVERS, HEDGES, Share
+from hedgerow.policy.health import Health, Probe
+from hedgerow.policy.judge import Shared
+from hedgerow.policy.outage import ThrottleSettings
+from hedgerow.policy.plan import Candidate
+from hedgerow.policy.settings import Policy
+from hedgerow.testing import VirtualLoop, run_virtual
+
+RATE = 20.0
+"""Requests per second, unless said otherwise; they come at random."""
+REFRESH = 5.0
+"""Seconds between two looks at what was learned."""
+
+Done = Callable[[Failure | None], None]
+
+
+class World(Protocol):
+    """What answers attempts."""
+
+    def send(self, request: int, place: int, done: Done) -> Callable[[], object]:
+        """Start an attempt. `done` is told of its first token (None) or its failure, later and once.
+
+        Unless what is returned is called before: that breaks the attempt off.
+        """
+
+
+class Recorded:
+    """Attempts that take as long as is written down: seconds by place, for each request; `inf` never ends."""
+
+    def __init__(self, loop: VirtualLoop, *seconds: Sequence[float]) -> None:
+        self._loop, self._seconds = loop, seconds
+
+    def send(self, request: int, place: int, done: Done) -> Callable[[], object]:
+        seconds = self._seconds[place][request]
+        return self._loop.call_later(seconds, done, None).cancel if seconds < inf else _nothing
+
+
+def _nothing() -> None:
+    pass
+
+
+def policy(budget: float | None, **changes: object) -> Policy:
+    """What a route of the gateway does unless it is told otherwise, within this budget (None: no cap)."""
+    share = None if budget is None else Share(budget, HEDGES.burst, HEDGES.per_minute)
+    settings: dict[str, object] = {
+        "delay": "auto",
+        "min_delay": 0.05,
+        "max_delay": 30.0,
+        "warmup_delay": 2.0,
+        "limits": Limits(hedges=share, failovers=FAILOVERS),
+        "throttle": ThrottleSettings(),
+    }
+    return Policy(**(settings | changes))  # type: ignore[arg-type]
+
+
+def places(count: int = 2, *, same_provider: bool = True) -> list[Place]:
+    """The targets `a`, `b`, ...; those of one provider share an account."""
+    return [Place(Candidate(name, "account" if same_provider else f"account of {name}")) for name in "abcdefgh"[:count]]
+
+
+@dataclass(slots=True)
+class Told:
+    """What came of it, by request in the order in which they came."""
+
+    came_at: list[float]
+    took: list[float]
+    """Seconds to the first token; `inf` where the request failed."""
+    hedges: list[int]
+    failovers: list[int]
+    first_place: list[int]
+    """Where the first attempt went."""
+    skipped: Counter[Reason] = field(default_factory=Counter)
+    most: float = 0.0
+    """The most hedges in any stretch of time beyond what the budget's share and minutes grant: at most its burst."""
+    most_failovers: float = 0.0
+    """The same of failovers."""
+    delays: list[float] = field(default_factory=list)
+    """What hedges waited for, in the order in which they were launched,"""
+    hedged_at: list[float] = field(default_factory=list)
+    """and when that was."""
+
+
+class Cap:
+    """The bound of the budget, reckoned independently: how far any stretch went beyond what it was granted."""
+
+    def __init__(self, share: Share) -> None:
+        self._share, self._at, self._beyond, self.most = share, 0.0, 0.0, 0.0
+
+    def request(self, now: float) -> None:
+        self._pass(now, self._share.share)
+
+    def attempt(self, now: float) -> None:
+        self._pass(now, -1.0)
+        self.most = max(self.most, self._beyond)
+
+    def _pass(self, now: float, granted: float) -> None:
+        minutes, self._at = (now - self._at) / 60.0, now
+        self._beyond = max(0.0, self._beyond - self._share.per_minute * minutes - granted)
+
+
+class Replay:
+    """One route and the requests that come to it."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        world: World,
+        policy: Policy,
+        random: Random,
+        *,
+        at: Sequence[Place],
+        health: Health | None = None,
+        listeners: Sequence[Listener] = (),
+        rate: float = RATE,
+    ) -> None:
+        self.loop, self.world, self.random, self.places, self._rate = loop, world, random, at, rate
+        self.alarm = Alarm(loop)
+        self.hedger = Hedger("replay", at, policy, health=health, shared=Shared(random.random), listeners=listeners)
+        self.tell: Listener = self.hedger.emit
+        self._hedges = Cap(policy.limits.hedges or Share(1.0))
+        self._failovers = Cap(policy.limits.failovers or Share(1.0))
+        self._all_over: Future[None] = loop.create_future()
+        loop.set_exception_handler(self._broke)
+
+    async def run(self, tokens: Sequence[int]) -> Told:
+        """Let requests with so many prompt tokens come, until all of them are over."""
+        count = len(tokens)
+        self.told = Told([0.0] * count, [inf] * count, [0] * count, [0] * count, [0] * count)
+        self.tokens, self.left = tokens, count
+        self._timer = self.loop.call_later(REFRESH, self._refresh)
+        self._arrive(0)
+        await self._all_over
+        self._timer.cancel()
+        self.told.most, self.told.most_failovers = self._hedges.most, self._failovers.most
+        return self.told
+
+    def _arrive(self, index: int) -> None:
+        now = self.loop.time()
+        self._hedges.request(now)
+        self._failovers.request(now)
+        _Flight(self, index).start()
+        if index + 1 < len(self.tokens):
+            self.loop.call_later(self.random.expovariate(self._rate), self._arrive, index + 1)
+
+    def _refresh(self) -> None:
+        for _ in self.hedger.refreshing(self.loop.time()):
+            pass
+        self._timer = self.loop.call_later(REFRESH, self._refresh)
+
+    def hedged(self, index: int, waited: float, now: float) -> None:
+        """A hedge is launched."""
+        self.told.hedges[index] += 1
+        self.told.delays.append(waited)
+        self.told.hedged_at.append(now)
+        self._hedges.attempt(now)
+
+    def failed_over(self, index: int, now: float) -> None:
+        """An attempt is launched after a failure."""
+        self.told.failovers[index] += 1
+        self._failovers.attempt(now)
+
+    def _broke(self, _loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not self._all_over.done():
+            self._all_over.set_exception(context.get("exception") or RuntimeError(context["message"]))
+
+    def over(self) -> None:
+        """A request is over."""
+        self.left -= 1
+        if not self.left:
+            self._all_over.set_result(None)
+
+
+class _Attempt:
+    __slots__ = ("break_off", "launched_at", "place", "probe", "role")
+
+    def __init__(self, place: Place, role: Role, launched_at: float, probe: Probe | None) -> None:
+        self.place, self.role, self.launched_at, self.probe = place, role, launched_at, probe
+        self.break_off: Callable[[], object] = _nothing
+
+
+class _Flight:
+    """One request; the engine's `Driver`, which tells the hedger what the gateway tells it."""
+
+    __slots__ = ("_ask", "_attempts", "_index", "_order", "_replay", "_run", "_started_at")
+
+    def __init__(self, replay: Replay, index: int) -> None:
+        self._replay, self._index, self._attempts = replay, index, list[_Attempt]()
+        self._started_at = now = replay.loop.time()
+        self._ask = Ask(str(index), stream=True, input_tokens=replay.tokens[index], started_at=now)
+        self._run, self._order = replay.hedger.run(self, now, alarm=replay.alarm, ask=self._ask)
+
+    def start(self) -> None:
+        told = self._replay.told
+        told.came_at[self._index] = self._started_at
+        told.first_place[self._index] = self._order[0]
+        self._run.start(self._started_at)
+
+    def launch(self, attempt: int, candidate: int, role: Role) -> None:
+        replay, now = self._replay, self._replay.loop.time()
+        place = replay.places[self._order[candidate]]
+        if role is Role.HEDGE:
+            replay.hedged(self._index, now - self._started_at, now)
+        elif role is Role.FAILOVER:
+            replay.failed_over(self._index, now)
+        one = _Attempt(place, role, now, replay.hedger.launched(place, self._ask, role, now))
+        self._attempts.append(one)
+        one.break_off = replay.world.send(self._index, self._order[candidate], partial(self._heard, attempt))
+
+    def _heard(self, attempt: int, failure: Failure | None) -> None:
+        if failure is None:
+            self._run.accepted(attempt)
+            return
+        one, replay = self._attempts[attempt], self._replay
+        self._ended(attempt, Outcome.FAILED, failure)
+        replay.hedger.failed(one.place, failure, one.launched_at, replay.loop.time())
+        self._run.failed(attempt, failure)
+
+    def cancel(self, attempt: int, failure: Failure | None) -> None:
+        one, replay = self._attempts[attempt], self._replay
+        one.break_off()
+        if failure is not None:
+            replay.hedger.failed(one.place, failure, one.launched_at, replay.loop.time())
+        self._ended(attempt, Outcome.SUPERSEDED if failure is None else Outcome.FAILED, failure)
+
+    def commit(self, attempt: int) -> None:
+        one, replay, now = self._attempts[attempt], self._replay, self._replay.loop.time()
+        hedger, tokens = replay.hedger, self._ask.input_tokens
+        replay.told.took[self._index] = now - self._started_at
+        hedger.answered(one.place, one.launched_at, now)
+        target = one.place.candidate.target
+        replay.tell(FirstToken(self._ask.request_id, attempt, target, one.role, one.launched_at, now, True, tokens))
+        self._ended(attempt, Outcome.WON, None, first_token_at=now)
+        self._finish()
+
+    def skip(self, reason: Reason, detail: str, role: Role) -> None:
+        self._replay.told.skipped[reason] += 1
+
+    def fail(self, attempt: int, failure: Failure) -> None:
+        self._finish()
+
+    def expire(self, failure: Failure) -> None:
+        raise AssertionError("answers do not go on after their first token here")
+
+    def last_data_at(self) -> float:
+        return self._started_at
+
+    def _ended(
+        self, attempt: int, outcome: Outcome, failure: Failure | None, first_token_at: float | None = None
+    ) -> None:
+        one, replay = self._attempts[attempt], self._replay
+        if one.probe is not None:
+            replay.hedger.over(one.probe)
+        replay.tell(
+            AttemptEnded(
+                self._ask.request_id,
+                attempt,
+                one.place.candidate.target,
+                one.role,
+                outcome,
+                one.launched_at,
+                first_token_at,
+                first_token_at,
+                replay.loop.time(),
+                200 if first_token_at is not None else None,
+                0,
+                failure,
+                input_tokens=self._ask.input_tokens,
+            )
+        )
+
+    def _finish(self) -> None:
+        self._run.finished()
+        self._replay.over()
+
+
+def replay_stream(stream: Stream, policy: Policy, *, rate: float = RATE, seed: int = 1) -> Told:
+    """What the gateway does with the requests of a stream."""
+
+    async def main(loop: VirtualLoop) -> Told:
+        world = Recorded(loop, stream.primary, stream.backup)
+        at = places(same_provider=stream.same_provider)
+        return await Replay(loop, world, policy, Random(seed), at=at, rate=rate).run(stream.tokens)
+
+    return run_virtual(main)

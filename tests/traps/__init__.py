@@ -1,0 +1,1 @@
+"""Feedback traps of hedging: loops in which what is decided changes what is learned."""
