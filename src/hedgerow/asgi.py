@@ -147,6 +147,8 @@ class Application:
                 case "lifespan.startup":
                     await send({"type": "lifespan.startup.complete"})
                 case "lifespan.shutdown":
+                    if self._gateway is not None:
+                        self._gateway.close()
                     await asyncio.gather(*(pool.close() for pool in self._pools))
                     self._no_more_events()
                     await send({"type": "lifespan.shutdown.complete"})

@@ -30,12 +30,19 @@ MESSAGES: Any = [{"role": "user", "content": "Say hedge."}]
 def config(*base_urls: str, delay: str = "30s", server: Mapping[str, Any] | None = None, **route: Any) -> Config:
     """A configuration with one route `fast` over targets `primary`, `backup`...; `delay` is far away unless given.
 
-    Hedges have no cap.
+    Nothing keeps attempts back: hedges and failovers have no cap, no breaker opens, no outage is seen.
     """
-    targets = {name: {"base_url": url} for name, url in zip(NAMES, base_urls, strict=False)}
+    targets = {
+        name: {"base_url": url, "breaker": {"failure_ratio": "off"}}
+        for name, url in zip(NAMES, base_urls, strict=False)
+    }
+    unbound = {
+        "hedge": {"delay": delay, "budget": "off", "outage": {"max_tokens": 1000, "token_ratio": 1}},
+        "failover": {"budget": "off"},
+    }
     return {
         "targets": targets,
-        "routes": {"fast": {"targets": list(targets), "hedge": {"delay": delay, "budget": "off"}, **route}},
+        "routes": {"fast": {"targets": list(targets), **unbound, **route}},
         "server": {"listen": "127.0.0.1:0", **(server or {})},
     }
 

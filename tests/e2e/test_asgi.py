@@ -120,7 +120,7 @@ def whole(messages: list[Message]) -> bool:
 
 
 def drive(settings: Config, folder: Path, story: Callable[[Driver], Awaitable[T]]) -> T:
-    """Run a story with an application, within its lifespan; afterwards no task is left."""
+    """Run a story with an application, within its lifespan; no task is left, and no timer with work."""
     file = folder / "hedgerow.yaml"
     file.write_text(json.dumps(settings))
     app = application(load(file))
@@ -144,6 +144,9 @@ def drive(settings: Config, folder: Path, story: Callable[[Driver], Awaitable[T]
             assert await said.get() == "lifespan.shutdown.complete"
             await lifespan
         assert asyncio.all_tasks() == {asyncio.current_task()}
+        timers: list[asyncio.TimerHandle] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+        left = [timer for timer in timers if not timer.cancelled()]
+        assert [timer for timer in left if "Alarm._ring" not in repr(timer)] == []  # the alarm finds nothing to do
         return result
 
     return asyncio.run(main())

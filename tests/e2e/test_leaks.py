@@ -224,6 +224,7 @@ def test_ten_thousand_requests_leave_no_task_timer_socket_or_object(labs: Labs, 
         await settle(lambda: len(gateway.alarm) == 0)  # it may remember finished requests until their last limit
         await asyncio.sleep(LINGER + 0.1)
         assert _lingering(gateway) == []
+        assert _remembered(gateway) == [(0, 0)]
         assert left(*HELD) == Counter()
         await settle(lambda: left(ClientConnection) == Counter())  # the pools' idle ones, all the same
         assert left(Connection) == Counter()
@@ -239,6 +240,7 @@ def test_ten_thousand_requests_leave_no_task_timer_socket_or_object(labs: Labs, 
             await nothing_is_left(gateway, server)
         finally:
             await server.close()
+            gateway.close()
             await asyncio.gather(*(pool.close() for pool in pools))
         assert asyncio.all_tasks() == {asyncio.current_task()}
         timers: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]  # asyncio's own heap
@@ -250,6 +252,13 @@ def test_ten_thousand_requests_leave_no_task_timer_socket_or_object(labs: Labs, 
     finally:
         gc.enable()
     until(lambda: [lab.stats()["open"] for lab in labs] == [0, 0])
+
+
+def _remembered(gateway: Gateway) -> list[tuple[int, int]]:
+    """What each route's judgement still holds of single requests, and what budgets do of single attempts."""
+    assert gateway.parts is not None
+    judges = [hedger._judge for hedger in gateway.parts.hedgers.values()]
+    return [(len(judge._lessons), judge.spend.state(gateway.loop.time())["open"]) for judge in judges]
 
 
 def _lingering(gateway: Gateway) -> list[Any]:
