@@ -162,7 +162,8 @@ class Hedger:
         choice = judge.choose(ask, candidates, now)
         plan = self._plan(choice.delay, ask, now)
         may = partial(self._may, ask, choice, candidates, order, refusal, model)
-        usable = len(order.usable) or len(indices)
+        # Where one is broken no hedge may start at all, and is to be told so, not that nobody is left to hedge to.
+        usable = len(indices) if order.broken else len(order.usable) or len(indices)
         return Run(driver, plan, candidates, may, alarm=alarm, stall=self._policy.stall, hedgeable=usable), indices
 
     def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:

@@ -30,8 +30,8 @@ from hedgerow.config import (
 )
 from hedgerow.config.describe import describe
 from hedgerow.config.template import TEMPLATE
-from hedgerow.config.units import parse_duration, parse_size, show_duration, show_size
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, Spec
+from hedgerow.units import parse_duration, parse_size, show_duration, show_size
 
 DOCS = Path(__file__).parents[2] / "docs"
 

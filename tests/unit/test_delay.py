@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.config.units import parse_duration, show_duration
 from hedgerow.policy.delay import SMOOTHING, Auto, Fixed, Off, Percentile, Slo, Spec, parse_delay, show
+from hedgerow.units import parse_duration, show_duration
 
 specs: st.SearchStrategy[Spec] = st.one_of(
     st.just(Off()),

@@ -110,7 +110,7 @@ def _count(number: int, noun: str) -> str:
 def _show(settings: Settings) -> None:
     """The routes on stdout, each with its targets in order: no table, which would cut URLs to the terminal's width."""
     from hedgerow.cli.serving import hedging
-    from hedgerow.config.units import show_duration
+    from hedgerow.units import show_duration
 
     for name, route in settings.routes.items():
         times = {

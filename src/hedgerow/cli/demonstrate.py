@@ -113,7 +113,7 @@ the same with a first token that is too late at the first provider, so that it i
 
 
 def _seconds(text: str) -> float:
-    from hedgerow.config.units import parse_duration
+    from hedgerow.units import parse_duration
 
     seconds = parse_duration(text)
     if seconds is None or seconds <= 0:

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from pathlib import Path
 
-from hedgerow.config import units
+from hedgerow import units
 from hedgerow.config.fields import Leaf, Schema, expected, problem, reference
 from hedgerow.policy import delay as delays
 from hedgerow.policy.price import nanousd, show_dollars

@@ -13,8 +13,8 @@ from hedgerow.config.providers import PROVIDERS
 from hedgerow.config.route import Route
 from hedgerow.config.server import ServerSettings
 from hedgerow.config.target import Target
-from hedgerow.config.units import show_percent
 from hedgerow.policy.delay import Fixed, Off
+from hedgerow.units import show_percent
 from hedgerow.wire import lookup
 from hedgerow.wire.base import KEY_HEADERS, Family
 

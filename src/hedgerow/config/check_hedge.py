@@ -11,8 +11,8 @@ from hedgerow.config.problem import KeyPath, Problem, show_path
 from hedgerow.config.route import Route
 from hedgerow.config.server import ServerSettings
 from hedgerow.config.target import Target
-from hedgerow.config.units import show_duration
 from hedgerow.policy.delay import Fixed, Slo, show
+from hedgerow.units import show_duration
 
 _DELAY, _WARMUP = ("hedge", "delay"), ("hedge", "warmup", "delay")
 _LEAST, _MOST = ("hedge", "min_delay"), ("hedge", "max_delay")

@@ -13,8 +13,8 @@ from hedgerow.config.hedge import Hedge
 from hedgerow.config.litellm_target import LITERAL, LeftOut, Notes, is_own_server, target, value
 from hedgerow.config.problem import show_path
 from hedgerow.config.route import FIRST_TOKEN, TOTAL
-from hedgerow.config.units import parse_duration, show_duration
 from hedgerow.errors import ConfigError
+from hedgerow.units import parse_duration, show_duration
 
 _LONGEST = 86_400.0
 _DELAY = Hedge().first_delay or 0.0

@@ -20,9 +20,9 @@ from hedgerow.config.server import ServerSettings
 from hedgerow.config.settings import Settings
 from hedgerow.config.target import Target
 from hedgerow.config.tree import SyntaxProblem, Tree, parse
-from hedgerow.config.units import parse_duration
 from hedgerow.errors import ConfigError
 from hedgerow.policy.delay import parse_delay
+from hedgerow.units import parse_duration
 
 _M = TypeVar("_M", bound=Model)
 _SECTIONS = {"targets": "target", "routes": "route"}

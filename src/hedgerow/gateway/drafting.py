@@ -20,6 +20,7 @@ from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Conditions, Policy
+from hedgerow.units import show_duration
 from hedgerow.wire.base import Family
 
 
@@ -115,7 +116,7 @@ def _policy(route: config.Route) -> Policy:
     hedge, timeouts, only_if = route.hedge, route.timeouts, route.hedge.only_if
     window = hedge.window.samples
     return Policy(
-        delay=show(hedge.delay, "{!r}s".format),
+        delay=show(hedge.delay, show_duration),
         min_delay=hedge.min_delay,
         max_delay=hedge.max_delay,
         target=hedge.target,

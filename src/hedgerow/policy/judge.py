@@ -31,6 +31,7 @@ from hedgerow.policy.rules import Choice, Rules
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
 from hedgerow.policy.when import When
+from hedgerow.units import parse_duration
 
 EXPECTED_OUTPUT = 500
 """Tokens that an answer is expected to have where the client set no limit; corrected when the attempt is over."""
@@ -153,6 +154,7 @@ class Judge:
         """What holds now, for people."""
         return {
             "delay": show(self._rules().spec),
+            "delays": self.when.view(),
             "spend": self.spend.state(now),
             "throttle": self._throttle.view(now),
             "correction": self.when.factor,
@@ -255,19 +257,4 @@ class Judge:
 
 
 def _spec(delay: float | str) -> Spec:
-    return parse_delay("off" if delay == inf else delay, _seconds)
-
-
-def _seconds(value: object) -> float | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    text = str(value)
-    for unit, factor in (("ms", 0.001), ("s", 1.0), ("", 1.0)):
-        if text.endswith(unit):
-            try:
-                return float(text.removesuffix(unit)) * factor
-            except ValueError:
-                continue
-    return None
+    return parse_delay("off" if delay == inf else delay, parse_duration)

@@ -93,16 +93,18 @@ class Lessons:
         if event.outcome is _SUPERSEDED:
             further = self._of(event.request_id)
             further.lost = further.lost or event
-        if event.first_token_at is None and event.failure is not None and blames_target(event.failure):
-            self._failed(event)
+        if event.first_token_at is None and self.throttle is not None:
+            self._silent(event, self.throttle)
 
-    def _failed(self, event: AttemptEnded) -> None:
-        if self.throttle is None:
-            return
-        if event.role is not _PRIMARY:
-            self.throttle.other(True, event.ended_at)
-        elif (further := self._further.get(event.request_id)) is None or not further.late:
-            self.throttle.first(True, event.ended_at)
+    def _silent(self, event: AttemptEnded, throttle: Throttle) -> None:
+        """An attempt ended without a first token: was its target too slow, or did it fail?"""
+        further = self._further.get(event.request_id)
+        failed = event.failure is not None and blames_target(event.failure)
+        if event.role is _PRIMARY:
+            if failed and (further is None or not further.late):
+                throttle.first(True, event.ended_at)
+        elif failed or (further is not None and event.ended_at - event.launched_at > further.delay > 0.0):
+            throttle.other(True, event.ended_at)
 
     def _of(self, request_id: str) -> _Further:
         further = self._further.get(request_id)

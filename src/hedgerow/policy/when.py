@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from math import inf
+from typing import Any
 
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import (
@@ -143,6 +144,15 @@ class When:
         """What has changed since this was asked last."""
         notices, self._notices = self._notices, []
         return notices
+
+    def view(self) -> list[dict[str, Any]]:
+        """The delays that hold now, for people: those of rules that do not learn are the rule itself."""
+        return [
+            {"primary": primary, "backup": backup, "stream": stream, "prompt_tokens": PROMPTS[size]}
+            | {"delay": choice.delay if choice.delay < inf else None, "probability": choice.probability}
+            | {"source": choice.source}
+            for (primary, backup, stream, size), choice in self._kept.items()
+        ]
 
     def refresh(self, now: float) -> None:
         """Choose anew for all kinds of request that have been seen."""
