@@ -8,14 +8,13 @@ end.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Future
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from random import Random
 from typing import Any, Protocol
 
+from bench.eval_told import Cap, Told
 from bench.streams import Stream
 from hedgerow.alarm import Alarm
 from hedgerow.events import AttemptEnded, Failure, FirstToken, Listener, Outcome, Reason, Role
@@ -80,46 +79,6 @@ def policy(budget: float | None, **changes: object) -> Policy:
 def places(count: int = 2, *, same_provider: bool = True) -> list[Place]:
     """The targets `a`, `b`, ...; those of one provider share an account."""
     return [Place(Candidate(name, "account" if same_provider else f"account of {name}")) for name in "abcdefgh"[:count]]
-
-
-@dataclass(slots=True)
-class Told:
-    """What came of it, by request in the order in which they came."""
-
-    came_at: list[float]
-    took: list[float]
-    """Seconds to the first token; `inf` where the request failed."""
-    hedges: list[int]
-    failovers: list[int]
-    first_place: list[int]
-    """Where the first attempt went."""
-    skipped: Counter[Reason] = field(default_factory=Counter)
-    most: float = 0.0
-    """The most hedges in any stretch of time beyond what the budget's share and minutes grant: at most its burst."""
-    most_failovers: float = 0.0
-    """The same of failovers."""
-    delays: list[float] = field(default_factory=list)
-    """What hedges waited for, in the order in which they were launched,"""
-    hedged_at: list[float] = field(default_factory=list)
-    """and when that was."""
-
-
-class Cap:
-    """The bound of the budget, reckoned independently: how far any stretch went beyond what it was granted."""
-
-    def __init__(self, share: Share) -> None:
-        self._share, self._at, self._beyond, self.most = share, 0.0, 0.0, 0.0
-
-    def request(self, now: float) -> None:
-        self._pass(now, self._share.share)
-
-    def attempt(self, now: float) -> None:
-        self._pass(now, -1.0)
-        self.most = max(self.most, self._beyond)
-
-    def _pass(self, now: float, granted: float) -> None:
-        minutes, self._at = (now - self._at) / 60.0, now
-        self._beyond = max(0.0, self._beyond - self._share.per_minute * minutes - granted)
 
 
 class Replay:

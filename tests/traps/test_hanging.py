@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 from bench.eval_offline import best
-from bench.eval_replay import Told, policy, replay_stream
+from bench.eval_replay import policy, replay_stream
+from bench.eval_told import Told
 from bench.streams import Stream, quantile
 
 from hedgerow.policy.account import Limits

@@ -7,7 +7,8 @@ from math import inf
 from random import Random
 
 import pytest
-from bench.eval_replay import Recorded, Replay, Told, places, policy
+from bench.eval_replay import Recorded, Replay, places, policy
+from bench.eval_told import Told
 
 from hedgerow.events import AttemptEnded, Event, Outcome
 from hedgerow.testing import VirtualLoop, run_virtual

@@ -9,7 +9,8 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from bench.eval_replay import Done, Replay, Told, places, policy
+from bench.eval_replay import Done, Replay, places, policy
+from bench.eval_told import Told
 
 from hedgerow.events import BreakerChanged, BreakerState, Event, Failure, FailureClass, Reason
 from hedgerow.policy.breaker import BreakerSettings

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 from bench.eval_queue import Fleet
-from bench.eval_replay import Replay, Told, places, policy
+from bench.eval_replay import Replay, places, policy
+from bench.eval_told import Told
 from bench.streams import quantile
 
 from hedgerow.policy.settings import Policy

@@ -8,8 +8,9 @@ from random import Random
 import msgspec
 import pytest
 from bench.eval_offline import best
-from bench.eval_replay import Cap, policy, replay_stream
+from bench.eval_replay import policy, replay_stream
 from bench.eval_score import Score, Times, score, simple_rule
+from bench.eval_told import Cap
 from bench.streams import Stream, quantile
 from bench.streams_made import MEDIAN, alike
 
