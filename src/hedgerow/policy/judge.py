@@ -114,7 +114,7 @@ class Judge:
         cost = self._shared.prices.get(backup.target, _FREE).cost(ask.input_tokens, output)
         refusal = self.spend.reserve(ask, role, attempt, cost, ask.input_tokens + output, now)
         if refusal is None and role is Role.HEDGE and self._policy.shadow:
-            self.spend.settle(ask.request_id, attempt, None, None, now)
+            self.spend.settle(ask.request_id, attempt, 0, 0, now)  # its number counts, its money was never spent
             return Refusal(Reason.SHADOW, f"to {backup.target} after {choice.delay:.3g} s ({choice.source})")
         if refusal is None:
             self._lessons.further(ask.request_id, choice.delay)
