@@ -317,6 +317,42 @@ def test_targets_that_are_gone_are_forgotten() -> None:
     assert set(judge._latency.first_tokens._targets) == {"a", "b"}
 
 
+def test_no_request_waits_for_the_best_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes milliseconds to find, so the first of a kind goes by one that comes to the budget too."""
+    judge = judge_of(Policy(delay="auto", limits=Limits(Share(0.1)), warmup_delay=9.0))
+    for number in range(1000):
+        judge.learn(won(Ask("r", True), Role.PRIMARY, float(number), took=1.0 + (number % 100) / 10))
+    with monkeypatch.context() as patch:
+        patch.setattr("hedgerow.policy.when.planned", lambda *_: pytest.fail("solved while a request waits"))
+        choice = judge.choose(Ask("r", True), (A, B), 1000.0)
+    assert (choice.source, choice.probability) == ("auto", 1.0)
+    assert choice.delay == pytest.approx(9.9, abs=0.2)
+    judge.when.refresh(1001.0)
+    # A second attempt takes a second at least: so late it is of no use.
+    assert judge.choose(Ask("r", True), (A, B), 1001.0).delay == inf
+
+
+def test_where_too_many_straggle_chance_keeps_it_within_the_budget() -> None:
+    judge = judge_of(Policy(delay="auto", limits=Limits(Share(0.1)), max_delay=2.0))
+    for number in range(1000):
+        judge.learn(won(Ask("r", True), Role.PRIMARY, float(number), took=1.0 if number % 2 else 5.0))
+    choice = judge.choose(Ask("r", True), (A, B), 1000.0)
+    assert choice.delay == 2.0
+    assert choice.probability == pytest.approx(0.2, abs=0.01)
+
+
+def test_what_does_not_change_the_rules_does_not_choose_anew() -> None:
+    judge = judge_of(Policy(delay="auto", limits=Limits(Share(0.1))))
+    for number in range(1000):
+        judge.learn(won(Ask("r", True), Role.PRIMARY, float(number), took=1.0 + (number % 100) / 10))
+    judge.choose(Ask("r", True), (A, B), 1000.0)
+    judge.when.refresh(1000.0)
+    best = judge.choose(Ask("r", True), (A, B), 1000.0)
+    judge.controls.kill_switch = True
+    judge.apply(1001.0)
+    assert judge.choose(Ask("r", True), (A, B), 1001.0) is best
+
+
 # --- what changes while it runs --------------------------------------------------------------------------------------
 
 

@@ -126,6 +126,13 @@ def hedged_by(kinds: Sequence[Kind], weights: Sequence[float], choices: Sequence
     return sum(w * share_of(kind.primary, choice) for kind, w, choice in zip(kinds, weights, choices, strict=True))
 
 
+def affordable(primary: Distribution, aim: Aim) -> Reissue:
+    """The delay at which hedging everybody comes to the budget; not the best, but known at once."""
+    delay = min(max(slowest(primary, 1.0 - aim.budget), aim.min_delay), aim.max_delay)
+    share = share_of(primary, Reissue(delay, 1.0, inf)) if delay < inf else 0.0
+    return Reissue(delay, min(1.0, aim.budget / share) if share > 0.0 else float(delay < inf), inf)
+
+
 def share_of(primary: Distribution, choice: Reissue) -> float:
     """The share of such requests that are hedged."""
     return choice.probability * primary.survival(choice.delay) if choice.delay < inf else 0.0

@@ -17,6 +17,7 @@ from hedgerow.policy.auto import (
     Cost,
     Kind,
     Planned,
+    affordable,
     kinds_of,
     planned,
     prompt_tokens,
@@ -75,10 +76,14 @@ class When:
         self._wanted, self._due = 0.0, 0
         self._pairs: dict[tuple[str, str], Pairs] = {}
         self._notices: list[DelayNotice] = []
-        self.change(rules)
+        self._go_by(rules)
 
     def change(self, rules: Rules) -> None:
         """Go on with other rules; what was learned stays."""
+        if rules != self._rules:
+            self._go_by(rules)
+
+    def _go_by(self, rules: Rules) -> None:
         self._rules = rules
         spec = rules.spec
         self._always: Choice | None = None
@@ -97,7 +102,7 @@ class When:
         key = (primary, backups[0] if backups else primary, ask.stream, size_of(ask.input_tokens))
         choice = self._kept.get(key)
         if choice is None:
-            choice = self._kept[key] = self._alone(key, now)
+            choice = self._kept[key] = self._alone(key, now, at_once=True)
         self._wanted += choice.wanted
         return choice
 
@@ -214,8 +219,11 @@ class When:
             else:
                 self._kept[key] = self._choice(plan.choices[index], kinds[index].primary, factor)
 
-    def _alone(self, key: _Key, now: float) -> Choice:
-        """What is best for this kind of request, if the budget is a share of it alone."""
+    def _alone(self, key: _Key, now: float, *, at_once: bool = False) -> Choice:
+        """What is best for this kind of request, if the budget is a share of it alone.
+
+        `at_once`: a request waits, and a delay that comes to the budget must do where the best takes milliseconds.
+        """
         primary, backup, stream, size = key
         model, percentiles, which = self._model, self._percentiles, Which(primary, stream, size)
         law = model.first_token(primary, stream, PROMPTS[size], now)
@@ -228,6 +236,8 @@ class When:
             return Choice(self._rules.clamp(delay), 1.0, show(self._rules.spec))
         other = model.first_token(backup, stream, PROMPTS[size], now) or law
         factor = self._correction.factor if percentiles is None else 1.0
+        if at_once and self._rules.budget is not None and not isinstance(self._rules.spec, Slo):
+            return self._choice(affordable(law, self._rules.aim(factor)), law, factor)
         kind = Kind((size,), 1.0, 1.0, law, other)
         plan = finish(self._planned([kind], self.correlation(primary, backup), factor))
         return self._choice(plan.choices[0], law, factor)
