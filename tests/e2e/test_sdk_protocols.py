@@ -126,9 +126,14 @@ def test_a_tool_use_is_a_first_token_and_exactly_one_reaches_the_client(claude: 
     [(400, anthropic.BadRequestError), (429, anthropic.RateLimitError), (529, anthropic.InternalServerError)],
 )
 def test_an_upstreams_error_comes_back_in_its_own_words(
-    claude: anthropic.Anthropic, labs: tuple[LabProcess, LabProcess], status: int, error: type[Exception]
+    labs: tuple[LabProcess, LabProcess], status: int, error: type[Exception]
 ) -> None:
-    with pytest.raises(error) as raised:
+    # A gateway of its own: one that was turned away by a rate limit hedges nothing there for a while.
+    with (
+        GatewayProcess(multilingual(*labs)) as gateway,
+        anthropic.Anthropic(base_url=gateway.url, api_key="sk-any", max_retries=0) as claude,
+        pytest.raises(error) as raised,
+    ):
         claude.messages.create(**CLAUDE, extra_headers={"x-lab-script": script(status=status)})
     assert isinstance(raised.value, anthropic.APIStatusError)
     assert isinstance(raised.value.body, dict)
