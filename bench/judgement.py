@@ -171,9 +171,9 @@ def cells(sizes: int) -> Cells:
     made, rng = Cells(Learning()), random.Random(4)
     for number in range(2_000 * sizes):
         tokens = (300, 2_000, 8_000, 30_000, 100_000)[number % sizes]
-        made.observe("a", True, tokens, rng.lognormvariate(-0.7, 0.5), False, float(number))
+        made.observe("a", True, tokens, rng.lognormvariate(-0.7, 0.5), False, number / 100)
     for tokens in (300, 2_000, 8_000, 30_000, 100_000)[:sizes]:
-        made.distribution("a", True, tokens, 2_000.0 * sizes)
+        made.distribution("a", True, tokens, 20.0 * sizes)
     return made
 
 

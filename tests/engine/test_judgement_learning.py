@@ -164,9 +164,9 @@ class TestDelays:
 class TestWhatIsLearned:
     def known(self, town: Town, target: str, *, stream: bool = True) -> tuple[int, int]:
         """Samples of this target, and how many of them are only "at least"."""
-        window = town.judge._latency.first_tokens._targets.get(target)
-        cell = window and window[1 + stream]
-        return (0, 0) if not cell else (len(cell._codes), sum(code & 1 for code in cell._codes))
+        known_of = town.judge._latency.first_tokens._targets.get(target)
+        codes = [code for cell in (known_of.cells[stream] if known_of else ()) if cell for code in cell._codes]
+        return len(codes), sum(code & 1 for code in codes)
 
     def test_a_first_token_counts_when_it_comes_and_not_when_the_answer_ends(self) -> None:
         async def story(town: Town) -> None:
@@ -310,7 +310,7 @@ class TestThrottle:
 class TestBreakers:
     BREAKER: ClassVar[Changes] = {"targets.<name>.breaker": {"minimum": 10, "open_for": "20s"}}
 
-    def test_the_backup_carries_the_traffic_without_hedges_until_a_probe_brings_the_target_back(self) -> None:
+    def test_the_backup_carries_the_traffic_without_hedges_until_a_probe_brings_the_known_ofback(self) -> None:
         async def story(town: Town) -> None:
             await town.steady(10, 1.0)  # opens
             town.pools["b"].scripts = [after(3.0)]
@@ -400,7 +400,7 @@ class TestBreakers:
         breakers = {"targets.b.breaker": {"minimum": 10, "open_for": "20s"}, **self.BREAKER}
         play(story, {"a": broken(), "b": broken()}, breakers)
 
-    def test_a_target_that_is_out_is_asked_when_nobody_else_is_left(self) -> None:
+    def test_a_known_ofthat_is_out_is_asked_when_nobody_else_is_left(self) -> None:
         async def story(town: Town) -> None:
             town.ask()
             await asyncio.sleep(5)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.policy.latency.distribution import Distribution
-from hedgerow.policy.latency.window import BUCKETS, ERROR, LONGEST, MIDDLES, SHORTEST, Window, code_of
+from hedgerow.policy.latency.window import BUCKETS, ERROR, LONGEST, MIDDLES, SHORTEST, Window, code_of, together
 
 SLACK = 1 + 1e-9  # what floats may add
 on_scale = st.floats(SHORTEST, LONGEST)
@@ -166,3 +166,21 @@ def test_its_rate_is_that_since_its_oldest_sample() -> None:
 def test_bounds_that_hold_nothing_are_refused(size: int, age: float) -> None:
     with pytest.raises(ValueError, match="at least 1 sample"):
         Window(size, age)
+
+
+@given(
+    samples=st.lists(st.tuples(st.integers(0, 3), st.floats(0.01, 100.0), st.booleans()), max_size=60),
+    size=st.integers(1, 12),
+    pause=st.sampled_from([0.0, 0.001, 1.0]),
+)
+def test_several_know_together_what_one_would_know(
+    samples: list[tuple[int, float, bool]], size: int, pause: float
+) -> None:
+    several, one, now = [Window(size, 20.0) for _ in range(4)], Window(size, 20.0), 0.0
+    for which, seconds, censored in samples:
+        now += pause
+        several[which].observe(seconds, censored, now)
+        one.observe(seconds, censored, now)
+        assert together(several, size, now).n == one.count(now)
+        if pause:  # of one moment, any may be the last
+            assert together(several, size, now) == one.distribution(now)

@@ -1,20 +1,22 @@
 """What a route has learned of how long its targets take, kept apart by what makes a difference.
 
-There is a cell for each target, way of answering (streamed or whole) and prompt size. Every observation also goes to
-two parents: all sizes of that target and way, and all of that target. A cell with too few samples answers with what
-its parent knows, and a target with too few with nothing: that is the cold start.
+There is a cell for each target, way of answering (streamed or whole) and prompt size. A cell with too few samples
+answers with what its parent knows: all sizes of that target and way, or all of that target, each by its own last
+samples. A target with too few answers with nothing: that is the cold start. Parents keep no samples of their own, since
+what they would hold is in their cells: so an observation is one entry, however many ask for it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import chain
 from math import inf
 
 import msgspec
 
 from hedgerow.policy.latency.distribution import Distribution
-from hedgerow.policy.latency.window import Window, code_of
+from hedgerow.policy.latency.window import Window, code_of, together
 
 SIZES = (1_000, 4_000, 16_000, 64_000)
 """Prompt tokens at which the next size begins: below 1,000, below 4,000, ..., 64,000 and more."""
@@ -24,8 +26,7 @@ STALE_SHARE = 20
 STALE_AFTER = 5.0
 """or when it is asked for after so many seconds: then samples may have grown too old."""
 
-_TARGET = 0  # cells of one target: of all; all sizes whole, streamed; then whole and streamed of each size
-_CELLS = 3 + 2 * (len(SIZES) + 1)
+_SIZES = len(SIZES) + 1
 
 
 def size_of(input_tokens: int) -> int:
@@ -52,27 +53,55 @@ class Learning(msgspec.Struct, frozen=True, gc=False):
             raise ValueError("min_samples and warmup must be at least 1 and at most window, or no cell ever has enough")
 
 
-class _Cell(Window):
-    """A window, and the distribution last made of it."""
+class _Law:
+    """The distribution last made of some cells, kept until it is stale."""
 
-    __slots__ = ("_known", "_known_at", "_known_until")
+    __slots__ = ("_known", "_known_at", "_until")
 
-    def __init__(self, learning: Learning) -> None:
-        super().__init__(learning.window, learning.age)
-        self.forget_distribution()
-
-    def forget_distribution(self) -> None:
+    def __init__(self) -> None:
         self._known = Distribution((), (), 0, 0)
-        self._known_until = -inf
-        self._known_at = self.added
+        self._until = -inf
+        self._known_at = 0
 
-    def distribution(self, now: float) -> Distribution:
-        known = self._known
-        if now >= self._known_until or (self.added - self._known_at) * STALE_SHARE >= known.n:
-            self._known = known = super().distribution(now)
-            self._known_until = now + STALE_AFTER
-            self._known_at = self.added
+    def of(self, cells: Sequence[Window], size: int, now: float) -> Distribution:
+        known, added = self._known, sum(cell.added for cell in cells)
+        if now >= self._until or (added - self._known_at) * STALE_SHARE >= known.n:
+            self._known = known = together(cells, size, now)
+            self._until = now + STALE_AFTER
+            self._known_at = added
         return known
+
+
+class _Target:
+    """What is known of one target."""
+
+    __slots__ = ("_laws", "cells")
+
+    def __init__(self) -> None:
+        self.cells: list[list[Window | None]] = [[None] * _SIZES, [None] * _SIZES]
+        """By way (whole, streamed) and size."""
+        self.forget_laws()
+
+    def forget_laws(self) -> None:
+        self._laws: dict[tuple[int, int], _Law] = {}
+
+    def distribution(self, way: int, size: int, learning: Learning, now: float) -> Distribution | None:
+        everything = [cell for cells in self.cells for cell in cells if cell is not None]
+        if sum(cell.count(now) for cell in everything) < learning.warmup:
+            return None
+        cell, enough = self.cells[way][size], learning.min_samples
+        if cell is not None and cell.count(now) >= enough:
+            return self._law(way, size).of([cell], learning.window, now)
+        of_way = [cell for cell in self.cells[way] if cell is not None]
+        if sum(cell.count(now) for cell in of_way) >= enough:
+            return self._law(way, -1).of(of_way, learning.window, now)
+        return self._law(-1, -1).of(everything, learning.window, now)
+
+    def _law(self, way: int, size: int) -> _Law:
+        law = self._laws.get((way, size))
+        if law is None:
+            law = self._laws[way, size] = _Law()
+        return law
 
 
 class Cells:
@@ -85,58 +114,41 @@ class Cells:
 
     def __init__(self, learning: Learning) -> None:
         self._learning = learning
-        self._targets: dict[str, list[_Cell | None]] = {}
+        self._targets: dict[str, _Target] = {}
 
     def observe(self, target: str, stream: bool, input_tokens: int, seconds: float, censored: bool, now: float) -> None:
         """An attempt took `seconds`, or with `censored` at least as many."""
-        cells = self._targets.get(target)
-        if cells is None:
-            cells = self._targets[target] = [None] * _CELLS
-        code = code_of(seconds, censored)
-        way, index = 1 + stream, 3 + 2 * bisect_right(SIZES, input_tokens) + stream
-        everything, all_sizes, cell = cells[_TARGET], cells[way], cells[index]
-        if everything is None:
-            everything = cells[_TARGET] = _Cell(self._learning)
-        if all_sizes is None:
-            all_sizes = cells[way] = _Cell(self._learning)
+        known = self._targets.get(target)
+        if known is None:
+            known = self._targets[target] = _Target()
+        cells, size = known.cells[stream], bisect_right(SIZES, input_tokens)
+        cell = cells[size]
         if cell is None:
-            cell = cells[index] = _Cell(self._learning)
-        everything.add(code, now)  # no loop: this is on every request's path
-        all_sizes.add(code, now)
-        cell.add(code, now)
+            cell = cells[size] = Window(self._learning.window, self._learning.age)
+        cell.add(code_of(seconds, censored), now)
 
     def distribution(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
         """What such a request can expect of this target; None while too little is known of it.
 
         At most one in `STALE_SHARE` of its samples, or those of `STALE_AFTER` seconds, are not in it yet.
         """
-        cells = self._targets.get(target)
-        if cells is None or (everything := cells[_TARGET]) is None:
-            return None
-        learning = self._learning
-        if everything.count(now) < learning.warmup:
-            return None
-        enough = learning.min_samples
-        cell = cells[3 + 2 * bisect_right(SIZES, input_tokens) + stream]
-        if cell is None or cell.count(now) < enough:
-            cell = cells[1 + stream]
-            if cell is None or cell.count(now) < enough:
-                cell = everything
-        return cell.distribution(now)
+        known = self._targets.get(target)
+        return None if known is None else known.distribution(stream, size_of(input_tokens), self._learning, now)
 
     def rates(self, target: str, stream: bool, now: float) -> tuple[float, ...]:
         """Samples per second by prompt size, smallest first: what share of the requests each size is."""
-        cells = self._targets.get(target) or [None] * _CELLS
-        return tuple(0.0 if cell is None else cell.rate(now) for cell in cells[3 + stream :: 2])
+        known = self._targets.get(target)
+        cells = [None] * _SIZES if known is None else known.cells[stream]
+        return tuple(0.0 if cell is None else cell.rate(now) for cell in cells)
 
     def resize(self, learning: Learning) -> None:
         """Go on with other rules: what was learned stays, as far as the new window holds it."""
         self._learning = learning
-        for cells in self._targets.values():
-            for cell in cells:
+        for known in self._targets.values():
+            known.forget_laws()
+            for cell in chain(*known.cells):
                 if cell is not None:
                     cell.resize(learning.window, learning.age)
-                    cell.forget_distribution()
 
     def forget(self, target: str) -> None:
         """Begin anew with this target: what it does next has nothing to do with what it did."""
@@ -144,9 +156,11 @@ class Cells:
 
     def sweep(self, now: float, targets: Collection[str]) -> None:
         """Give back the memory of cells that have become empty, and of all but these targets."""
-        self._targets = {target: cells for target, cells in self._targets.items() if target in targets}
-        for cells in self._targets.values():
-            cells[:] = [cell if cell is not None and cell.count(now) else None for cell in cells]
+        self._targets = {target: known for target, known in self._targets.items() if target in targets}
+        for known in self._targets.values():
+            known.forget_laws()  # they count what was added to cells that may go
+            for cells in known.cells:
+                cells[:] = [cell if cell is not None and cell.count(now) else None for cell in cells]
 
 
 class LatencyModel:

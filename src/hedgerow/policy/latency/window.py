@@ -8,9 +8,11 @@ time read back is off by 1 % at most, upwards as often as downwards. Times outsi
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from math import log
+from collections.abc import Sequence
+from itertools import chain
+from math import inf, log
 
 from hedgerow.policy.latency.distribution import Distribution
 
@@ -67,6 +69,7 @@ class Window:
 
     def resize(self, size: int, age: float) -> None:
         """Go on with other bounds; the latest samples stay as far as they fit."""
+        self._sweep()
         self._set(size, age)
         self._sweep()
 
@@ -106,11 +109,36 @@ class Window:
     def distribution(self, now: float) -> Distribution:
         """What its samples say. Linear in their number."""
         self.count(now)
-        samples = Counter(self._codes[self._first :])
-        return Distribution.estimated((MIDDLES[code >> 1], code & 1, samples[code]) for code in sorted(samples))
+        return _estimated(Counter(self._codes[self._first :]))
 
     def _sweep(self) -> None:
         first = max(self._first, len(self._codes) - self._size)
         del self._codes[:first], self._times[:first]
         self._swept += first
         self._first = 0
+
+
+def together(windows: Sequence[Window], size: int, now: float) -> Distribution:
+    """What the last `size` samples of all these windows say, where each holds its own last `size` ones.
+
+    Linear in the number of all their samples.
+    """
+    held = sum(window.count(now) for window in windows)
+    since, spare = -inf, 0
+    if held > size:
+        times = sorted(chain.from_iterable(window._times[window._first :] for window in windows))
+        since = times[held - size]
+        spare = held - size - bisect_left(times, since)  # of the samples of that very moment so many are too many
+    samples: Counter[int] = Counter()
+    for window in windows:
+        first = bisect_left(window._times, since, window._first)
+        if spare:
+            of_that_moment = bisect_right(window._times, since, first) - first
+            first += min(spare, of_that_moment)
+            spare -= min(spare, of_that_moment)
+        samples.update(window._codes[first:])
+    return _estimated(samples)
+
+
+def _estimated(samples: Counter[int]) -> Distribution:
+    return Distribution.estimated((MIDDLES[code >> 1], code & 1, samples[code]) for code in sorted(samples))
