@@ -13,6 +13,8 @@ from hedgerow.config import load
 from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.policy.budget import Share
+from hedgerow.policy.delay import Fixed, Percentile, parse_delay
+from hedgerow.units import parse_duration
 from tests.cases.bench import settings
 from tests.cases.case import Policy
 
@@ -27,7 +29,8 @@ def blueprint(folder: Path, **policy: Any) -> Blueprint:
 def test_what_a_policy_does_not_set_is_far_away(tmp_path: Path) -> None:
     plain = blueprint(tmp_path)
     policy, breaker = plain.routes["*"].policy, plain.targets["primary"].breaker
-    assert (policy.delay, policy.limits.hedges, policy.limits.failovers) == ("0.3s", None, None)
+    assert parse_delay(policy.delay, parse_duration) == Fixed(0.3)
+    assert (policy.limits.hedges, policy.limits.failovers) == (None, None)
     assert policy.throttle is not None
     assert (policy.throttle.max_tokens, policy.throttle.token_ratio) == (1000, 1)
     assert (breaker.failure_ratio, breaker.failures, breaker.slow_after) == (None, None, None)
@@ -43,7 +46,8 @@ def test_what_it_sets_holds(tmp_path: Path) -> None:
         hedge_budget_tokens=2,
     )
     policy, breaker = one.routes["*"].policy, one.targets["backup"].breaker
-    assert (policy.delay, policy.warmup_delay, policy.min_delay, policy.learning.warmup) == ("p95", 0.2, 0.02, 1)
+    assert parse_delay(policy.delay, parse_duration) == Percentile(0.95)
+    assert (policy.warmup_delay, policy.min_delay, policy.learning.warmup) == (0.2, 0.02, 1)
     assert policy.limits.hedges == Share(0.001, 2, 0)
     assert policy.throttle is not None
     assert (policy.throttle.max_tokens, policy.throttle.token_ratio) == (10, 0.1)
