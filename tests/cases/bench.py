@@ -178,7 +178,8 @@ class Bench:
     async def learn(self) -> None:
         """Have a delay that is learned chosen anew: otherwise that is done every few seconds, which no case takes."""
         if self._policy.hedge_after_ms == "adaptive":
-            await self._operate("PATCH", "", body={"kill_switch": False})
+            for delay in ("off", None):  # None: as configured
+                await self._operate("PATCH", "/routes/*", body={"delay": delay})
 
     async def _operate(self, method: str, path: str, **body: Any) -> Any:
         request = Request(
