@@ -161,6 +161,26 @@ class TestDelays:
         assert last.at - primary.at < 5.0
 
 
+def test_a_refresh_that_fails_is_not_the_last() -> None:
+    async def story(town: Town) -> None:
+        when, refreshed = town.judge.when, []
+
+        def failing(now: float) -> None:
+            refreshed.append(now)
+            raise ZeroDivisionError
+
+        when.__class__ = type(
+            "Failing", (type(when),), {"__slots__": (), "refreshing": lambda _self, now: failing(now)}
+        )
+        loop_errors: list[object] = []
+        town.loop.set_exception_handler(lambda _loop, context: loop_errors.append(context["exception"]))
+        await town.steady(20, 1.0)
+        assert refreshed == [5.0, 10.0, 15.0, 20.0]
+        assert [type(error) for error in loop_errors] == [ZeroDivisionError] * 4
+
+    play(story, {})
+
+
 class TestWhatIsLearned:
     def known(self, town: Town, target: str, *, stream: bool = True) -> tuple[int, int]:
         """Samples of this target, and how many of them are only "at least"."""

@@ -179,9 +179,10 @@ class Gateway:
         if steps is None:
             hedgers = () if self.parts is None else tuple(self.parts.hedgers.values())
             steps = chain.from_iterable(hedger.refreshing(self.loop.time()) for hedger in hedgers)
-        done = next(steps, _DONE) is _DONE
-        # The next request starts it again: a gateway that nobody asks has nothing to learn.
-        self._refresher = None if done else self.loop.call_soon(self._refresh, steps)
+        # The next request starts it again, after an error too: a gateway that nobody asks has nothing to learn.
+        self._refresher = None
+        if next(steps, _DONE) is not _DONE:
+            self._refresher = self.loop.call_soon(self._refresh, steps)
 
     def close(self) -> None:
         """Nothing more will be asked."""
