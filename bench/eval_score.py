@@ -24,7 +24,7 @@ NEAR = 0.95
 CLOSE = 0.01
 """unless it is as close to it as this share of the p99."""
 OFF = 0.005
-"""How far the hedges of a budget of 5 % may be off."""
+"""How far the hedges of a budget of 5 % may be off; fewer are none too few where more would not help."""
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -91,10 +91,12 @@ class Score(msgspec.Struct, frozen=True):
         found = []
         if self.beyond > HEDGES.burst + 1e-6:
             found.append("over the cap")
-        if self.budget == 0.05 and self.judged and abs(self.extra - self.budget) > OFF:
-            found.append("off the budget")
         wanted = NEAR * self.possible_cut if self.stationary else self.rule_cut
-        if (self.judged or not self.stationary) and self.cut < min(wanted, self.possible_cut - CLOSE):
+        short = self.cut < min(wanted, self.possible_cut - CLOSE)
+        off = self.extra - self.budget
+        if self.budget == 0.05 and self.judged and (off > OFF or (short and off < -OFF)):
+            found.append("off the budget")
+        if short and (self.judged or not self.stationary):
             found.append("short of the possible" if self.stationary else "behind the simple rule")
         return found
 

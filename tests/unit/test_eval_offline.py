@@ -94,6 +94,7 @@ def test_the_simple_rule_hedges_what_its_bucket_allows() -> None:
     assert quantile(sorted(took), 0.99) < 0.85 * quantile(sorted(first), 0.99)
 
 
+SHORT = "short of the possible"
 GOOD = Score(
     "made", "a stream", "independent", 1_000, True, 0.05, Times(1.0, 5.0, 10.0), 5.0, 3.0, 1.0, Times(1.0, 3.0, 5.2),
     0.05, 10.0, {}, Times(1.0, 3.0, 6.0), 0.05,
@@ -104,9 +105,10 @@ def test_a_score_tells_what_falls_short() -> None:
     worse = Times(1.0, 3.0, 5.3)
     assert GOOD.faults() == []
     assert GOOD.reached == pytest.approx(0.96)
-    assert msgspec.structs.replace(GOOD, hedged=worse).faults() == ["short of the possible"]
+    assert msgspec.structs.replace(GOOD, hedged=worse).faults() == [SHORT]
     assert msgspec.structs.replace(GOOD, hedged=worse, samples=499).faults() == []
-    assert msgspec.structs.replace(GOOD, extra=0.0449).faults() == ["off the budget"]
+    assert msgspec.structs.replace(GOOD, extra=0.0449).faults() == []  # as good with fewer
+    assert msgspec.structs.replace(GOOD, extra=0.0449, hedged=worse).faults() == ["off the budget", SHORT]
     assert msgspec.structs.replace(GOOD, extra=0.0551).faults() == ["off the budget"]
     assert msgspec.structs.replace(GOOD, beyond=10.1).faults() == ["over the cap"]
     changing = msgspec.structs.replace(GOOD, stationary=False)
