@@ -7,6 +7,7 @@ A `Hedger` outlives requests. For each request it makes a `Run` (the engine's) a
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
@@ -50,7 +51,9 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     own_model: bool = True
 
 
+log = logging.getLogger("hedgerow")
 _BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carries its traffic")
+_FAULTY = Refusal(Reason.BUDGET, "nobody could be asked: hedgerow itself failed at it, its log says where")
 _Audience = dict[type[Event], tuple[Listener, ...]]
 
 
@@ -227,13 +230,11 @@ class Hedger:
 
     def emit(self, event: Event) -> None:
         """Tell every listener of this kind of event, in order; the route learns from it."""
-        for listener in self._audience[type(event)]:
-            listener(event)
+        _tell_all(self._audience[type(event)], event)
 
     def tell(self, event: Event) -> None:
         """Tell every listener of this kind of event, and learn nothing: it is about a request that runs alone."""
-        for listener in self._listeners[type(event)]:
-            listener(event)
+        _tell_all(self._listeners[type(event)], event)
 
     def _plan(self, delay: float, ask: Ask, now: float) -> Plan:
         policy = self._policy
@@ -277,4 +278,17 @@ class Hedger:
                 return refusal
             if order.broken or self._health.allows(candidates[candidate], now, model) == "no":
                 return _BROKEN
-        return self._judge.may(ask, choice, role, attempt, candidates[0], candidates[candidate], now)
+        try:
+            return self._judge.may(ask, choice, role, attempt, candidates[0], candidates[candidate], now)
+        except Exception:  # the attempts that run must go on, and one that nobody paid for must not start
+            log.exception("route %s: hedgerow itself failed to judge a %s; please report it", self.name, role)
+            return _FAULTY
+
+
+def _tell_all(audience: Sequence[Listener], event: Event) -> None:
+    """A fault of who only listens is not the request's: it goes on."""
+    for listener in audience:
+        try:
+            listener(event)
+        except Exception:
+            log.exception("hedgerow itself failed to hear of a %s; please report it", type(event).__name__)

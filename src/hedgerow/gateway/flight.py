@@ -286,8 +286,6 @@ class Flight(Paced):
         self.run.finished()
         winner = self._winner
         launched = len(self.attempts)
-        if launched > 1 or self.skipped is not None:
-            self.route.hedger.finished(self.request_id, launched, self.time())
         self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._delivery = None
@@ -296,3 +294,5 @@ class Flight(Paced):
             took, route = self.time() - self.started_at, self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
         records.finished(self, winner, launched, outcome, status, usage)
+        if launched > 1 or self.skipped is not None:
+            self.route.hedger.finished(self.request_id, launched, self.time())
