@@ -235,3 +235,25 @@ class TestCorrection:
             if abs(short) > 75:
                 break
             assert correction.factor == pytest.approx(1 + short / 150)
+
+
+def test_a_plan_that_comes_to_no_hedges_at_all_is_no_fault() -> None:
+    short = Kind(
+        (0,),
+        1.6,
+        500.0,
+        Distribution((0.1, 0.5, 0.55, 1.0, 10.0, 7000.0), (0.18, 0.23, 0.27, 0.36, 0.64, 1.0), 23, 12),
+        Distribution((0.0001, 0.1, 0.25, 0.4, 1.0, 1.3, 10.0), (0.1, 0.22, 0.28, 0.35, 0.64, 0.73, 0.91), 20, 13),
+    )
+    long = Kind(
+        (1, 2, 3, 4),
+        0.76,
+        41_000.0,
+        Distribution(
+            (0.0001, 0.1, 0.5, 1.0, 1.6, 2.6, 10.0, 3600.0), (0.03, 0.19, 0.22, 0.39, 0.43, 0.48, 0.62, 0.8), 38, 21
+        ),
+        Distribution((0.0001, 0.1, 0.4, 1.0, 1.3, 10.0, 7000.0), (0.06, 0.22, 0.29, 0.47, 0.51, 0.82, 1.0), 34, 23),
+    )
+    kinds = [short, long]
+    plan = finish(planned(kinds, 0.15, Aim(0.5, 0.098, 0.0, inf)))
+    assert hedged_by(kinds, shares_of(kinds), plan.choices) <= 0.098 * 1.01

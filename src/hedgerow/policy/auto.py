@@ -109,7 +109,7 @@ def planned(kinds: Sequence[Kind], correlation: float, aim: Aim, start: float = 
         if not found or (hedged <= aim.budget * _OVER and tried[0].quantile <= found[0].quantile):
             found = _fewer(tried, aim.budget / hedged) if hedged > aim.budget * _OVER else tried
             start = money / aim.budget
-        if hedged == before or _UNDER <= hedged / aim.budget <= _OVER:
+        if hedged in (0.0, before) or _UNDER <= hedged / aim.budget <= _OVER:
             break
         money, before = money * min(aim.budget / hedged, 2.0), hedged
     return Planned(_insured(kinds, weights, found, aim), min(max(start, 1.0 / _START), _START))
