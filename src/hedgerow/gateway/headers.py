@@ -119,8 +119,14 @@ NO_WEBSOCKETS = (
 
 
 def tenant_of(authorization: bytes | None) -> str:
-    """A fingerprint of a client's key that says nothing of the key; "" without one."""
-    return "" if authorization is None else hashlib.sha256(authorization).hexdigest()[:16]
+    """A fingerprint of a client's key that says nothing of the key; "" without one.
+
+    However its scheme and spaces are written, as with `Access`: a key has one budget.
+    """
+    if authorization is None:
+        return ""
+    scheme, _, key = authorization.partition(b" ")
+    return hashlib.sha256(b"%b %b" % (scheme.lower(), key.strip())).hexdigest()[:16]
 
 
 def traits_of(headers: Headers, wanted: Collection[tuple[bytes, bytes, str]]) -> frozenset[str]:

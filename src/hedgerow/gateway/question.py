@@ -55,7 +55,7 @@ class Question:
             request_id,
             self.asked.stream,
             len(exchange.body) >> 2,  # some four bytes each
-            facts.max_output_tokens,
+            None if (limit := facts.max_output_tokens) is None else max(limit, 0),  # none earns by asking for less
             now,
             now + min(reading.total, incoming.patience),
             facts.forbids_hedge is None,
