@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
 _PLAIN = re.compile(_NUMBER)
@@ -24,7 +24,7 @@ def parse_duration(value: object) -> float | None:
         case bool():
             return None
         case int() | float():
-            return float(value) if math.isfinite(value) and value >= 0 else None
+            return float(value) if 0 <= value <= sys.float_info.max else None
         case str() if _PLAIN.fullmatch(value):
             return float(value)
         case str() if value and (found := _DURATION.fullmatch(value)):

@@ -103,6 +103,8 @@ def test_what_is_set_is_shown_as_it_can_be_sent_again(key: str, sent: object, sh
         ("delay", False, f"got false; expected {delays.ALLOWED}, or null (as configured)"),
         ("delay", "2h", 'got "2h"; expected a delay of at most 1h'),
         ("delay", "slo: 2h", 'got "slo: 2h"; expected a delay of at most 1h'),
+        ("delay", 10**400, f"got {'1' + '0' * 56}...; expected {delays.ALLOWED}, or null (as configured)"),
+        ("rollout", 10**400, f"got {'1' + '0' * 56}...; expected {PERCENT}"),
         ("budget", 0.1, f"got 0.1; expected {SHARE}"),
         ("budget", "off", f'got "off"; expected {SHARE}'),
         ("budget", "0%", f'got "0%"; expected {BOUNDS}'),
@@ -115,7 +117,10 @@ def test_what_cannot_be_is_told_with_what_can(key: str, sent: object, expected: 
     assert problems({key: sent}) == {key: expected}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'"kill_switch"', b"null", b"\xff", b'{"kill_switch": NaN}'])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"{}", b'"kill_switch"', b"null", b"\xff", b'{"kill_switch": NaN}', b"[" * 100_000],
+)
 def test_what_is_no_object_is_answered_with_what_to_send(body: bytes) -> None:
     async def story(running: Running) -> None:
         status, told = running.ask("PATCH", ROUTE, raw=body)

@@ -42,7 +42,7 @@ def read_changes(body: bytes) -> dict[str, Value]:
     """The controls to set, by name. Raises `Unfit` with all that is wrong, and what is allowed."""
     try:
         sent = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         sent = None
     if not isinstance(sent, dict) or not sent:
         raise Unfit({"": f"Send a JSON object with some of {', '.join(_READ)}."})
@@ -117,10 +117,10 @@ def _rollout(value: object) -> Value:
     if value is None:
         return None
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    share = float(value) if number else parse_percent(value)  # type: ignore[arg-type]  # a number, as was just asked
-    if share is None or not 0.0 <= share <= 1.0:
+    share = value if number else parse_percent(value)
+    if not isinstance(share, int | float) or not 0.0 <= share <= 1.0:
         raise _Expected("a percentage between 0% and 100%, a number from 0 to 1, or null (as configured)")
-    return round(share, 6)
+    return round(float(share), 6)
 
 
 def _budget(value: object) -> Value:
