@@ -381,3 +381,14 @@ def test_a_routes_own_controls_come_before_those_of_all() -> None:
         controls.delay = controls.budget = None
     judge.apply(0.0)
     assert (judge.choose(Ask("r", True), (A, B), 0.0).delay, judge.spend._route.limits.hedges) == (2.0, Share(0.1))
+
+
+@pytest.mark.parametrize(
+    ("delay", "stops"),
+    [("2s", True), ("auto", True), ("p95", True), ("p50", False), ("slo: 1s", False), ("0", False)],
+)
+def test_a_delay_that_is_early_by_choice_is_no_sign_of_an_outage(delay: str, stops: bool) -> None:
+    judge = judge_of(Policy(delay=delay, throttle=ThrottleSettings(), warmup_delay=2.0))
+    for number in range(50):
+        judge.late(Ask(f"r-{number}", True), float(number))
+    assert judge._throttle.view(50.0).throttled == stops

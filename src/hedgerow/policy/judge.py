@@ -19,7 +19,7 @@ from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.budget import Share
 from hedgerow.policy.controls import Controls
 from hedgerow.policy.correlation import assumed
-from hedgerow.policy.delay import Fixed, Spec, parse_delay, show
+from hedgerow.policy.delay import Fixed, Percentile, Slo, Spec, parse_delay, show
 from hedgerow.policy.guards import Background, Deadline, Guard, KillSwitch, OnlyIf, Rollout, TooLarge, first_refusal
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.lessons import Lessons
@@ -33,6 +33,8 @@ from hedgerow.policy.spend import Funds, Spend
 from hedgerow.policy.when import When
 from hedgerow.units import parse_duration
 
+COMMON = 0.75
+"""A percentile below this is a delay that many requests are meant to reach."""
 EXPECTED_OUTPUT = 500
 """Tokens that an answer is expected to have where the client set no limit; corrected when the attempt is over."""
 _FREE = Price()
@@ -241,8 +243,8 @@ class Judge:
         self._quota_guard = QuotaGuard(self.quota, keep=policy.quota_keep, share=policy.quota_share)
         if policy.throttle is not None:
             self._throttle.reconfigure(policy.throttle)
-        races = self._rules().spec == Fixed(0.0)  # then nobody is late
-        self._lessons.throttle = None if policy.throttle is None or races else self._throttle
+        early = _is_early(self._rules().spec)
+        self._lessons.throttle = None if policy.throttle is None or early else self._throttle
 
     def _expected(self, ask: Ask, backup: Candidate) -> float | None:
         law = self._latency.first_token(backup.target, ask.stream, ask.input_tokens, ask.started_at)
@@ -254,6 +256,17 @@ class Judge:
 
     def _correlation(self, primary: str, backup: str) -> float:
         return assumed(same_provider=self._accounts.get(primary) == self._accounts.get(backup))
+
+
+def _is_early(spec: Spec) -> bool:
+    """Whether many requests are meant to pass this delay: to be late by it says nothing of an outage."""
+    match spec:
+        case Fixed(seconds):
+            return seconds == 0.0
+        case Percentile(p):
+            return p < COMMON
+        case _:
+            return isinstance(spec, Slo)
 
 
 def _spec(delay: float | str) -> Spec:
