@@ -224,6 +224,9 @@ class _Flight:
     def expire(self, failure: Failure) -> None:
         raise AssertionError("answers do not go on after their first token here")
 
+    def crashed(self) -> None:
+        raise
+
     def last_data_at(self) -> float:
         return self._started_at
 

@@ -43,6 +43,9 @@ class Driver(Protocol):
     def expire(self, failure: Failure) -> None:
         """The committed answer stalled or ran out of time: break it off."""
 
+    def crashed(self) -> None:
+        """One of these has raised, which is being handled: end the request at once, however it stands."""
+
     def last_data_at(self) -> float:
         """When a piece of the committed answer last arrived, on the loop's clock."""
 
@@ -95,7 +98,11 @@ class Run:
     def start(self, now: float) -> None:
         """Launch the first attempt."""
         self._started_at = now
-        self._driver.launch(0, 0, _PRIMARY)
+        try:
+            self._driver.launch(0, 0, _PRIMARY)
+        except Exception:
+            self._crashed()
+            return
         self._alarm.set(self, now + self._plan.wakes_after)
 
     def accepted(self, attempt: int) -> None:
@@ -103,7 +110,10 @@ class Run:
         if self._race is None:
             if not self._over:
                 self._over = True
-                self._driver.commit(attempt)
+                try:
+                    self._driver.commit(attempt)
+                except Exception:
+                    self._crashed()
             return
         self._apply(self._race.accepted(attempt, self._alarm.time()))
 
@@ -113,7 +123,7 @@ class Run:
             return
         race = self._the_race()
         self._apply(race.failed(attempt, failure, self._alarm.time()))
-        if race.wake_at < self.wake_at:
+        if not self._over and race.wake_at < self.wake_at:  # type: ignore[redundant-expr]  # `_apply` may have set it
             self._alarm.set(self, race.wake_at)
 
     def client_gone(self) -> None:
@@ -142,7 +152,10 @@ class Run:
             if not self._over:
                 self._alarm.set(self, race.wake_at)
         elif self._watching:
-            self._check_stream(now)
+            try:
+                self._check_stream(now)
+            except Exception:
+                self._crashed()
 
     def _check_stream(self, now: float) -> None:
         stalled_at = self._driver.last_data_at() + self._stall
@@ -165,6 +178,17 @@ class Run:
     def _apply(self, commands: Commands) -> None:
         if self._race is not None:
             self._over = self._race.over
+        try:
+            self._obey(commands)
+        except Exception:
+            self._crashed()
+
+    def _crashed(self) -> None:
+        """The driver failed at something: nothing else would ever end this request."""
+        self._over = True
+        self._driver.crashed()
+
+    def _obey(self, commands: Commands) -> None:
         driver = self._driver
         for command in commands:
             match command:

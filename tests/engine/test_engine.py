@@ -63,6 +63,10 @@ class Scripted:
         self.note(f"expire {failure.kind}")
         self.finish()
 
+    def crashed(self) -> None:
+        self.note("crashed")
+        self.finish()
+
     def last_data_at(self) -> float:
         return self.last_data
 

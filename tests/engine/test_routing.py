@@ -12,6 +12,7 @@ import pytest
 from hedgerow.config import Settings
 from hedgerow.events import Headers
 from hedgerow.gateway import answers
+from hedgerow.gateway.target import Target
 from tests.effects.support import QUICK, STREAM, WHOLE, Pools, asked, play, sent, settings, token
 from tests.engine.scripted import JSON, Answer, RecordingExchange
 
@@ -111,15 +112,31 @@ def test_a_gemini_path_that_is_passed_through_goes_to_the_route_of_its_model() -
     assert pools["h"].requests[0][1].startswith(b"POST /v1beta/models/gemini-2:countTokens?x=1 HTTP/1.1\r\n")
 
 
+def fault(*_: object, **__: object) -> bytes:
+    raise RuntimeError
+
+
 @pytest.mark.parametrize("part", ["commit", "failure"])
 def test_a_fault_of_our_own_ends_the_request(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fault(*_: object) -> bytes:
-        raise RuntimeError
-
     monkeypatch.setattr(answers, "marks", fault)
     script = QUICK if part == "commit" else Answer([(0.0, b"{}")], status=400, headers=JSON)
     pools, client = play(settings(), {"a": script}, STREAM)
-    assert (client.outcome, [name for name, _ in asked(pools)]) == ("broken", ["a"])
+    assert (client.outcome, client.status, [name for name, _ in asked(pools)]) == ("whole", 500, ["a"])
+
+
+@pytest.mark.parametrize("part", ["primary", "hedge"])
+def test_a_fault_as_an_attempt_is_launched_ends_the_request(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    send, sends = Target.send, []
+
+    def faulty(self: Target, *arguments: Any, **more: Any) -> Any:
+        sends.append(self.name)
+        return fault() if len(sends) == (1 if part == "primary" else 2) else send(self, *arguments, **more)
+
+    monkeypatch.setattr(Target, "send", faulty)
+    pools, client = play(settings(), {"a": Answer(end="hang")}, STREAM)
+    assert (client.outcome, client.status) == ("whole", 500)
+    assert client.ended_at == (0.0 if part == "primary" else 2.0)
+    assert len(pools["a"].cancelled_at) == (part == "hedge")
 
 
 @pytest.mark.parametrize("path", [b"/v1/realtime?model=fast", b"/v1/responses"])

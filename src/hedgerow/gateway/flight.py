@@ -130,12 +130,6 @@ class Flight(Paced):
         self._speak(loser, unfit if failure is None else Outcome.FAILED, failure)
 
     def commit(self, attempt: int) -> None:
-        try:
-            self._commit(attempt)
-        except Exception:
-            self._crashed()
-
-    def _commit(self, attempt: int) -> None:
         winner = self._winner = self.attempts[attempt]
         if winner.probe is not None:
             self.route.hedger.over(winner.probe)
@@ -167,12 +161,9 @@ class Flight(Paced):
         records.skipped(self, reason, detail, role)
 
     def fail(self, attempt: int, failure: Failure) -> None:
-        try:
-            answer = answers.failure_answer(self, self.attempts[attempt], failure)
-            self._exchange.respond(answer.status, (), answer.body, answer.fields)
-            self._finish(Outcome.FAILED, answer.status)
-        except Exception:
-            self._crashed()
+        answer = answers.failure_answer(self, self.attempts[attempt], failure)
+        self._exchange.respond(answer.status, (), answer.body, answer.fields)
+        self._finish(Outcome.FAILED, answer.status)
 
     def expire(self, failure: Failure) -> None:
         winner = self._winner
@@ -180,6 +171,22 @@ class Flight(Paced):
             return
         winner.call.cancel()
         self._break_off(failure, None)
+
+    def crashed(self) -> None:
+        log.exception("request %s: hedgerow itself failed; please report it", self.request_id)
+        if self not in self._gateway.flights:
+            return
+        for attempt in self.attempts:
+            attempt.cancel()
+            attempt.end()
+            if attempt.probe is not None:
+                self.route.hedger.over(attempt.probe)
+        if self._exchange.started:
+            self._exchange.abort()
+        else:
+            body = self.protocol.error_body(500, "hedgerow itself failed; its log says how", kind="server_error")
+            self._exchange.respond(500, answers.JSON, body)
+        self._finish(Outcome.FAILED, None)
 
     def last_data_at(self) -> float:
         if self._paused:
@@ -229,7 +236,7 @@ class Flight(Paced):
             else:
                 self._break_off(failure, ending.usage)
         except Exception:
-            self._crashed()
+            self.crashed()
 
     # The exchange's Listener.
 
@@ -271,16 +278,6 @@ class Flight(Paced):
             why = failure.kind, failure.message
             log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
         return records.ended(self, attempt, outcome, failure, usage)
-
-    def _crashed(self) -> None:
-        """A fault of our own after the race was decided: nothing else would ever end this request."""
-        log.exception("request %s: hedgerow itself failed; please report it", self.request_id)
-        if self not in self._gateway.flights:
-            return
-        for attempt in self.attempts:
-            attempt.cancel()
-        self._exchange.abort()
-        self._finish(Outcome.FAILED, None)
 
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
         self.run.finished()
