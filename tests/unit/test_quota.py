@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.events import Reason
-from hedgerow.room import RateLimits, Room
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import MAX_OUT
 from hedgerow.policy.plan import Candidate
 from hedgerow.policy.quota import LIMITED, REFRESH, WINDOW, Quota, QuotaGuard
+from hedgerow.room import RateLimits, Room
 
 A, A2, B = Candidate("a", "key-a"), Candidate("a2", "key-a"), Candidate("b", "key-b")
 ASK = Ask("r1", stream=True, input_tokens=1000, max_output_tokens=500)
