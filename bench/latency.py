@@ -56,7 +56,8 @@ def size_of_target(cells: Cells) -> int:
         for stream in (True, False):
             for seconds in seconds_of(WINDOW):
                 cells.observe("a", stream, tokens, seconds, False, 0.0)
-    return sum(size_of_window(cell.window) for cell in cells._targets["a"] if cell is not None)
+    windows = [window for way in cells._targets["a"].cells for window in way if window is not None]
+    return sum(map(size_of_window, windows))
 
 
 def main() -> None:
