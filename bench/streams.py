@@ -12,9 +12,10 @@ from math import inf
 from random import Random
 from typing import Literal
 
-Draw = Literal["independent", "neighbours", "pairs"]
+Draw = Literal["independent", "same length", "neighbours", "pairs"]
 DRAWS: dict[Draw, str] = {
     "independent": "a hedge takes as long as any other recorded request",
+    "same length": "a hedge takes as long as any other recorded request with the same prompt length",
     "neighbours": "a hedge takes as long as a request with the same prompt length at most 5 places away in the record",
     "pairs": "a hedge takes as long as the request that really was sent elsewhere at the same time",
 }
@@ -74,6 +75,8 @@ def drawn(name: str, draw: Draw, record: Sequence[Recorded], requests: int, rand
         if draw == "independent":
             return random.randrange(len(record))
         cell, at = place[index]
+        if draw == "same length":
+            return random.choice(cell)
         near = [other for other in range(at - NEAR, at + NEAR + 1) if other != at and 0 <= other < len(cell)]
         return cell[random.choice(near)] if near else index
 

@@ -68,8 +68,9 @@ def _seconds(row: Row, column: str = "ttft_ms") -> float | None:
     return float(cell) / 1e3 if cell else None
 
 
-def _both_draws(name: str, group: str, record: Sequence[Recorded]) -> list[Plan]:
-    ways: tuple[Draw, ...] = ("independent", "neighbours")
+def _each_way(name: str, group: str, record: Sequence[Recorded]) -> list[Plan]:
+    lengths = {one.tokens for one in record}
+    ways: tuple[Draw, ...] = ("independent", *(("same length",) if len(lengths) > 1 else ()), "neighbours")
     return [Plan(name, group, partial(_draw, name, way, record)) for way in ways]
 
 
@@ -83,7 +84,7 @@ def _llmperf(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
     for row in _rows(path):
         if row["status"] == "ok" and (seconds := _seconds(row)) is not None:
             runs.setdefault(row["run"], []).append(Recorded(seconds))
-    return [plan for run, record in sorted(runs.items()) for plan in _both_draws(run, "llmperf", record)]
+    return [plan for run, record in sorted(runs.items()) for plan in _each_way(run, "llmperf", record)]
 
 
 def _openai(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
@@ -92,7 +93,7 @@ def _openai(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
         if row["status"] == "ok" and "input_token_times" in row["run"] and (seconds := _seconds(row)) is not None:
             tokens = int(row["input_tokens"])
             models.setdefault(row["model"], []).append(Recorded(seconds, tokens, f"{tokens}"))
-    return [plan for model, record in sorted(models.items()) for plan in _both_draws(model, "openai", record)]
+    return [plan for model, record in sorted(models.items()) for plan in _each_way(model, "openai", record)]
 
 
 def _api(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
@@ -111,7 +112,7 @@ def _api(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
         if len(record) < FEW:
             continue
         record.sort(key=lambda one: one[0])
-        found += _both_draws(name, "recorded API", [one for _, one in record])
+        found += _each_way(name, "recorded API", [one for _, one in record])
     return found
 
 

@@ -70,7 +70,7 @@ def test_independent_hedges_come_from_everywhere_and_neighbours_from_near_by() -
 def test_neighbours_have_the_same_prompt_length() -> None:
     record = [Recorded(float(index % 2), 500 + index % 2, str(index % 2)) for index in range(100)]
     near = drawn("a", "neighbours", record, 1_000, Random(1))
-    assert near.primary == near.backup
+    assert near.primary == near.backup == drawn("a", "same length", record, 1_000, Random(1)).backup
     assert [tokens - 500 for tokens in near.tokens] == near.primary
     assert 300 < sum(near.primary) < 700
 
