@@ -51,6 +51,8 @@ class FailureClass(StrEnum):
     TIMEOUT_FIRST_TOKEN = "timeout_first_token"
     TIMEOUT_STALL = "timeout_stall"
     TIMEOUT_TOTAL = "timeout_total"
+    GATE = "gate"
+    """A whole answer came, or the start of one, and a gate of the route rejected it."""
 
 
 class Reason(StrEnum):

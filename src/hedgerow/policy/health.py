@@ -121,8 +121,9 @@ class Health:
         *,
         stream: bool = True,
         had_all_its_time: bool = False,
+        gates_blame: bool = False,
     ) -> TargetTakenOut | BreakerChanged | None:
-        """Learn from an attempt that failed, after commit or before; `had_all_its_time` as in `blames_target`.
+        """Learn from an attempt that failed, after commit or before; the last two as for `blames_target`.
 
         The event is returned when a target is newly out or stays out for longer, or when its breaker changed. What is
         about a key or model of the client's own says nothing of the target and must not be told.
@@ -133,7 +134,7 @@ class Health:
         if watch is None:
             return None
         slow = _slow(watch, stream, now - launched_at)
-        blamed = blames_target(failure, had_all_its_time=had_all_its_time)
+        blamed = blames_target(failure, had_all_its_time=had_all_its_time, gates_blame=gates_blame)
         if not blamed and not (slow and failure.kind is FailureClass.TIMEOUT_TOTAL):
             return None
         return self._record(candidate, watch, model, ok=not blamed, slow=slow, now=now, launched_at=launched_at)

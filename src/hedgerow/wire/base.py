@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
+from hedgerow.answer import Answer
 from hedgerow.events import Failure, Headers, Usage
 from hedgerow.wire import failures
 
@@ -156,6 +157,20 @@ class Protocol(ABC):
     @abstractmethod
     def error_frame(self, failure: Failure) -> bytes:
         """An in-stream error in this protocol, sent after commit when the winner broke off."""
+
+    def answer(self, document: bytes) -> Answer:
+        """What a gate sees of a whole answer that is no stream. Never raises: of strange bytes there is no text."""
+        try:
+            return Answer(document.decode())
+        except UnicodeDecodeError:
+            return Answer("")
+
+    def answer_so_far(self, stream: bytes) -> Answer:
+        """What a gate sees of a stream, or of the start of one, which may end anywhere. Never raises.
+
+        It is `complete` once the protocol's own end has come; then it equals `answer(as_document(stream))`.
+        """
+        return Answer("", complete=False)
 
     def as_document(self, stream: bytes) -> bytes:
         """The JSON document that a whole stream amounts to. Raises `ValueError` where it is not whole or not clear."""
