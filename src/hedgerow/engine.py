@@ -13,8 +13,9 @@ from typing import Protocol
 
 from hedgerow.alarm import Alarm
 from hedgerow.events import Failure, FailureClass, Reason, Role
+from hedgerow.policy.commands import Cancel, Commands, Commit, Fail, Launch, Skip
 from hedgerow.policy.plan import Candidate, Plan, Whether
-from hedgerow.policy.race import Cancel, Commands, Commit, Fail, Launch, Race, Skip
+from hedgerow.policy.race import Race
 
 _PRIMARY = Role.PRIMARY
 
@@ -26,7 +27,7 @@ class Driver(Protocol):
     """
 
     def launch(self, attempt: int, candidate: int, role: Role) -> None:
-        """Start an attempt; its fate is told through `Run.accepted` or `Run.failed`, later."""
+        """Start an attempt; its fate is told through `Run.accepted`, `Run.rejected` or `Run.failed`, later."""
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
         """Abort an attempt: superseded, unwanted (`failure` None) or out of time."""
@@ -96,8 +97,13 @@ class Run:
         self.wake_at = inf
 
     def start(self, now: float) -> None:
-        """Launch the first attempt."""
+        """Launch the first attempt, and those that race with it."""
         self._started_at = now
+        if self._plan.width > 1:
+            race = self._race = self._a_race()
+            self._apply(race.start(now))
+            self._sleep(race)
+            return
         try:
             self._driver.launch(0, 0, _PRIMARY)
         except Exception:
@@ -119,12 +125,17 @@ class Run:
 
     def failed(self, attempt: int, failure: Failure) -> None:
         """The attempt ended without a usable answer."""
-        if self._over:
-            return
-        race = self._the_race()
-        self._apply(race.failed(attempt, failure, self._alarm.time()))
-        if not self._over and race.wake_at < self.wake_at:  # type: ignore[redundant-expr]  # `_apply` may have set it
-            self._alarm.set(self, race.wake_at)
+        if not self._over:
+            race = self._the_race()
+            self._apply(race.failed(attempt, failure, self._alarm.time()))
+            self._sleep(race)
+
+    def rejected(self, attempt: int, failure: Failure, rank: int) -> None:
+        """A gate rejected the attempt's answer: keep hold of it until it is committed or cancelled; see `Race`."""
+        if not self._over:
+            race = self._the_race()
+            self._apply(race.rejected(attempt, failure, self._alarm.time(), rank))
+            self._sleep(race)
 
     def client_gone(self) -> None:
         """The client left before commit."""
@@ -171,9 +182,17 @@ class Run:
         """The race, caught up with what has happened: its first attempt was launched at the start."""
         race = self._race
         if race is None:
-            race = self._race = Race(self._plan, self._candidates, self._whether, hedgeable=self._hedgeable)
+            race = self._race = self._a_race()
             race.start(self._started_at)
         return race
+
+    def _a_race(self) -> Race:
+        return Race(self._plan, self._candidates, self._whether, hedgeable=self._hedgeable)
+
+    def _sleep(self, race: Race) -> None:
+        """See to it that the race is woken in time."""
+        if not self._over and race.wake_at < self.wake_at:
+            self._alarm.set(self, race.wake_at)
 
     def _apply(self, commands: Commands) -> None:
         if self._race is not None:

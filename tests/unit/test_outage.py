@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from hedgerow.events import BreakerChanged, BreakerState, Failure, FailureClass, Reason, Role
 from hedgerow.policy.breaker import BreakerSettings
+from hedgerow.policy.commands import Cancel, Commands, Launch, Skip
 from hedgerow.policy.failures import blames_target
 from hedgerow.policy.health import Health, Probe, Watch
 from hedgerow.policy.outage import Throttle, ThrottleSettings
 from hedgerow.policy.plan import Candidate, Plan, Refusal
-from hedgerow.policy.race import Cancel, Commands, Launch, Race, Skip
+from hedgerow.policy.race import Race
 
 TEN = ThrottleSettings(max_tokens=10.0, token_ratio=0.1)
 

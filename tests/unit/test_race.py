@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from math import inf
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.events import Failure, FailureClass, Reason, Role
+from hedgerow.policy.commands import Cancel, Commit, Fail, Happened, Kind, Launch, Skip
 from hedgerow.policy.plan import Candidate, Plan, Refusal
-from hedgerow.policy.race import Cancel, Commit, Fail, Happened, Kind, Launch, Race, Skip
+from hedgerow.policy.race import Race
 
 A, B, C = (Candidate(name, name) for name in "abc")
 PLAN = Plan(delay=2.0, first_token=20.0, total=60.0)
@@ -22,14 +24,14 @@ def fails(kind: FailureClass, status: int | None = None, retry_after: float | No
 
 def started(plan: Plan = PLAN, candidates: tuple[Candidate, ...] = (A, B)) -> Race:
     race = Race(plan, candidates)
-    assert race.start(0.0) == (Launch(0, 0, Role.PRIMARY),)
+    assert race.start(0.0) == [Launch(0, 0, Role.PRIMARY)]
     return race
 
 
 def test_a_fast_primary_wins_alone() -> None:
     race = started()
     assert race.wake_at == 2.0
-    assert race.accepted(0, 1.0) == (Commit(0),)
+    assert race.accepted(0, 1.0) == [Commit(0)]
     assert race.over
     assert race.winner == 0
     assert race.wake_at == inf
@@ -70,7 +72,7 @@ def test_a_batch_is_taken_in_a_fixed_order_whatever_order_it_comes_in() -> None:
 def test_a_failure_launches_the_next_target_at_once() -> None:
     race = started()
     assert race.failed(0, fails(FailureClass.SERVER_ERROR, 500), 0.3) == [Launch(1, 1, Role.FAILOVER)]
-    assert race.accepted(1, 0.5) == (Commit(1),)
+    assert race.accepted(1, 0.5) == [Commit(1)]
 
 
 def test_launch_times_are_absolute_from_the_newest_launch() -> None:
@@ -86,14 +88,14 @@ def test_an_ending_that_launches_nothing_moves_no_launch_time() -> None:
     race.tick(2.0)
     assert race.failed(1, fails(FailureClass.RATE_LIMITED, 429), 3.0) == []
     assert race.wake_at == 4.0
-    assert race.tick(4.0) == [Skip(Reason.TARGETS, "no other target to hedge to")]
+    assert race.tick(4.0) == [Skip(Reason.TARGETS, "no other target to send it to")]
 
 
 def test_an_error_never_beats_a_running_rival() -> None:
     race = started()
     race.tick(2.0)
     assert race.failed(1, fails(FailureClass.FATAL_REQUEST, 400), 2.1) == []
-    assert race.accepted(0, 9.0) == (Commit(0),)
+    assert race.accepted(0, 9.0) == [Commit(0)]
 
 
 def test_a_fatal_request_ends_at_once_when_nobody_else_runs() -> None:
@@ -106,7 +108,7 @@ def test_after_a_fatal_request_nothing_is_launched_any_more() -> None:
     race = started(Plan(delay=2.0, max_attempts=3, max_hedges=2), (A, B, C))
     race.tick(2.0)
     race.failed(1, fails(FailureClass.FATAL_REQUEST, 400), 2.1)
-    assert race.tick(4.0) == [Skip(Reason.TARGETS, "no other target to hedge to")]
+    assert race.tick(4.0) == [Skip(Reason.TARGETS, "no other target to send it to")]
     failure = fails(FailureClass.SERVER_ERROR, 500)
     (last,) = race.failed(0, failure, 5.0)
     assert last == Fail(1, fails(FailureClass.FATAL_REQUEST, 400))
@@ -188,7 +190,7 @@ def test_a_guard_may_refuse_a_failover_too() -> None:
 def test_a_hedge_goes_to_no_target_that_is_only_for_failures() -> None:
     race = Race(PLAN, (A, B), hedgeable=1)
     race.start(0.0)
-    assert race.tick(2.0) == [Skip(Reason.TARGETS, "no other target to hedge to")]
+    assert race.tick(2.0) == [Skip(Reason.TARGETS, "no other target to send it to")]
     assert race.failed(0, fails(FailureClass.CONNECT), 3.0) == [Launch(1, 1, Role.FAILOVER)]
 
 
@@ -227,7 +229,7 @@ def test_both_rate_limited_tells_the_shorter_wait() -> None:
 
 def test_a_single_target_is_never_hedged_and_says_so() -> None:
     race = started(Plan(delay=1.0), (A,))
-    assert race.tick(1.0) == [Skip(Reason.TARGETS, "no other target to hedge to")]
+    assert race.tick(1.0) == [Skip(Reason.TARGETS, "no other target to send it to")]
 
 
 def test_a_race_without_candidates_is_refused() -> None:
@@ -251,6 +253,8 @@ plans = st.builds(
     first_token=st.one_of(st.floats(0.1, 5), st.just(inf)),
     total=st.floats(0.1, 20),
     replayable=st.booleans(),
+    gate_wait=st.one_of(st.floats(0.1, 5), st.just(inf)),
+    strict=st.booleans(),
 )
 failures = st.builds(
     Failure,
@@ -263,7 +267,11 @@ failures = st.builds(
 happenings = st.one_of(
     st.builds(Happened, kind=st.just(Kind.ACCEPTED), attempt=st.integers(0, 4)),
     st.builds(
-        Happened, kind=st.sampled_from([Kind.FAILED, Kind.REJECTED]), attempt=st.integers(0, 4), failure=failures
+        Happened,
+        kind=st.sampled_from([Kind.FAILED, Kind.REJECTED]),
+        attempt=st.integers(0, 4),
+        failure=failures,
+        rank=st.integers(0, 2),
     ),
     st.builds(Happened, kind=st.sampled_from([Kind.TIME, Kind.TIME, Kind.TIME, Kind.CLIENT_GONE])),
 )
@@ -271,7 +279,7 @@ happenings = st.one_of(
 
 @settings(max_examples=400)
 @given(
-    plan=plans,
+    plan=st.builds(msgspec.structs.replace, plans, width=st.integers(1, 4)),
     candidates=st.lists(st.builds(Candidate, st.sampled_from("abc"), st.sampled_from("xy")), min_size=1, max_size=4),
     script=st.lists(st.tuples(times, st.lists(happenings, max_size=3)), max_size=12),
 )
@@ -288,7 +296,7 @@ def test_whatever_happens_the_race_keeps_its_promises(
             was_over, running = race.over, set(race.running)
             fed = race.step(now, [event])
             assert not (was_over and fed)
-            if event.kind in (Kind.FAILED, Kind.REJECTED):
+            if event.kind is Kind.FAILED:
                 ended_by_itself |= {event.attempt} & running
             commands += fed
     while not race.over:  # no more news: only time passes, and the race must come to its end
@@ -310,7 +318,7 @@ def test_whatever_happens_the_race_keeps_its_promises(
     assert set(launched) == set(cancelled) | set(committed) | ended_by_itself
     if committed or failed:
         assert isinstance(commands[-1], Commit | Fail)
-    assert plan.replayable or not hedges
+    assert plan.replayable or not [c for c in commands if isinstance(c, Launch) and c.role in (Role.HEDGE, Role.RACER)]
     assert race.running == []
 
 
@@ -340,3 +348,116 @@ def test_the_first_wake_up_is_known_before_the_race_is_set_up(plan: Plan, now: f
     race.start(now)
     assert race.wake_at == min(now + plan.delay if plan.hedges else inf, now + plan.first_token, now + plan.total)
     assert race.wake_at == pytest.approx(now + plan.wakes_after)
+
+
+def rejection(gate: str = "json") -> Failure:
+    return Failure(FailureClass.GATE, f"gate {gate}")
+
+
+class TestGates:
+    """An answer that a gate rejected."""
+
+    def test_it_waits_for_a_running_rival_that_is_better(self) -> None:
+        race = started()
+        race.tick(2.0)
+        assert race.rejected(0, rejection(), 2.5) == []
+        assert race.accepted(1, 4.0) == [Cancel(0), Commit(1)]
+        assert race.winner == 1
+
+    def test_with_nobody_running_the_next_target_starts_at_once(self) -> None:
+        race = started()
+        assert race.rejected(0, rejection(), 0.5) == [Launch(1, 1, Role.FAILOVER)]
+        assert race.failed(1, fails(FailureClass.SERVER_ERROR, 500), 1.0) == [Commit(0)]
+
+    def test_a_hedge_may_start_beside_one_that_waits(self) -> None:
+        race = started(Plan(delay=2.0, max_hedges=2, max_attempts=3), (A, B, C))
+        race.tick(2.0)
+        race.rejected(1, rejection(), 2.5)
+        assert race.tick(4.0) == [Launch(2, 2, Role.HEDGE)]
+
+    def test_of_several_rejected_the_one_that_passed_most_gates_wins(self) -> None:
+        for ranks, winner in (((0, 1), 1), ((1, 0), 0), ((1, 1), 0)):
+            race = started()
+            race.tick(2.0)
+            race.rejected(0, rejection(), 2.5, ranks[0])
+            assert race.rejected(1, rejection(), 3.0, ranks[1]) == [Cancel(1 - winner), Commit(winner)]
+            assert race.winner == winner
+
+    def test_it_waits_no_longer_than_gate_wait(self) -> None:
+        race = started(Plan(delay=2.0, gate_wait=1.0))
+        race.tick(2.0)
+        race.rejected(0, rejection(), 2.5)
+        assert race.wake_at == 3.5
+        assert race.tick(3.5) == [Cancel(1), Commit(0)]
+        assert race.over
+
+    def test_the_wait_counts_from_the_first_rejection(self) -> None:
+        race = started(Plan(delay=1.0, gate_wait=2.0, max_hedges=2, max_attempts=3), (A, B, C))
+        race.tick(1.0)
+        race.tick(2.0)
+        race.rejected(0, rejection(), 2.5)
+        race.rejected(1, rejection(), 3.5)
+        assert race.tick(4.5) == [Cancel(1), Cancel(2), Commit(0)]
+
+    def test_the_total_limit_ends_the_waiting_too(self) -> None:
+        race = started(Plan(delay=2.0, total=10.0))
+        race.tick(2.0)
+        race.rejected(0, rejection(), 2.5)
+        commands = race.tick(10.0)
+        assert commands[-1] == Commit(0)
+        assert [type(command) for command in commands] == [Cancel, Commit]
+
+    def test_a_strict_plan_never_delivers_it(self) -> None:
+        race = started(Plan(delay=2.0, gate_wait=1.0, strict=True))
+        assert race.rejected(0, rejection(), 0.5) == [Cancel(0), Launch(1, 1, Role.FAILOVER)]
+        assert race.rejected(1, rejection("schema"), 5.0) == [Cancel(1), Fail(1, rejection("schema"))]
+
+    def test_strict_tells_of_the_gate_before_other_failures(self) -> None:
+        race = started(Plan(delay=2.0, strict=True))
+        race.tick(2.0)
+        race.rejected(0, rejection(), 2.5)
+        assert race.failed(1, fails(FailureClass.SERVER_ERROR, 500), 3.0) == [Fail(0, rejection())]
+
+    def test_a_client_that_leaves_cancels_who_waits_too(self) -> None:
+        race = started()
+        race.tick(2.0)
+        race.rejected(0, rejection(), 2.5)
+        assert race.client_gone(3.0) == [Cancel(0), Cancel(1)]
+
+    def test_what_must_not_take_effect_twice_is_delivered_at_once(self) -> None:
+        race = started(Plan(replayable=False))
+        assert race.rejected(0, rejection(), 0.5) == [Commit(0)]
+
+    def test_a_batch_takes_answers_before_rejections(self) -> None:
+        race = started()
+        race.tick(2.0)
+        batch = [Happened(Kind.REJECTED, 0, rejection(), 3), Happened(Kind.ACCEPTED, 1)]
+        assert race.step(3.0, batch) == [Cancel(0), Commit(1)]
+
+
+class TestWidth:
+    """Attempts that are launched together."""
+
+    def test_so_many_start_together(self) -> None:
+        race = Race(Plan(width=2, max_attempts=3), (A, B, C))
+        assert race.start(0.0) == [Launch(0, 0, Role.PRIMARY), Launch(1, 1, Role.RACER)]
+        assert race.accepted(1, 0.5) == [Cancel(0), Commit(1)]
+
+    def test_a_failure_in_a_race_launches_the_next(self) -> None:
+        race = Race(Plan(width=2, max_attempts=3), (A, B, C))
+        race.start(0.0)
+        assert race.failed(0, fails(FailureClass.SERVER_ERROR, 500), 0.1) == [Launch(2, 2, Role.FAILOVER)]
+
+    def test_guards_are_asked_for_each_racer(self) -> None:
+        no = Refusal(Reason.BUDGET, "spent")
+        race = Race(Plan(width=2), (A, B), lambda role, *_: no if role is Role.RACER else None)
+        assert race.start(0.0) == [Launch(0, 0, Role.PRIMARY), Skip(Reason.BUDGET, "spent", Role.RACER)]
+
+    def test_what_must_not_take_effect_twice_is_not_raced(self) -> None:
+        race = Race(Plan(width=2, replayable=False), (A, B))
+        assert race.start(0.0) == [Launch(0, 0, Role.PRIMARY), Skip(Reason.SIDE_EFFECTS, role=Role.RACER)]
+
+    def test_no_more_race_than_there_are_targets(self) -> None:
+        race = Race(Plan(width=4, max_attempts=4), (A, B))
+        commands = race.start(0.0)
+        assert [type(command) for command in commands] == [Launch, Launch, Skip, Skip]

@@ -93,12 +93,15 @@ def next_after(failure: Failure, *, replayable: bool) -> Next:
 def most_useful(failures: Sequence[tuple[int, Failure]]) -> tuple[int, Failure]:
     """The failure to tell the client when every attempt failed; `failures` are (attempt, failure) as they happened.
 
-    In this order: an answer about the request itself (it will fail everywhere); an empty but complete answer; the
-    shortest wait when every upstream that answered said "slow down"; the last error an upstream answered with; the
-    last failure of all.
+    In this order: an answer about the request itself (it will fail everywhere); the last that a gate rejected; an
+    empty but complete answer; the shortest wait when every upstream that answered said "slow down"; the last error an
+    upstream answered with; the last failure of all.
     """
     for entry in failures:
         if entry[1].kind in (FailureClass.FATAL_REQUEST, FailureClass.CONTENT_POLICY):
+            return entry
+    for entry in reversed(failures):
+        if entry[1].kind is FailureClass.GATE:
             return entry
     for entry in reversed(failures):
         if entry[1].kind is FailureClass.EMPTY and entry[1].body is not None:

@@ -24,7 +24,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     `max_attempts`: all attempts, the first included. `first_token`: each attempt's time to its first token.
     `total`: the request's time until it is committed, counted from the start.
     `replayable` is False for requests whose effects must not happen twice: they are never hedged, and fail over only
-    when the upstream refused or was never reached.
+    when the upstream refused or was never reached. `width`: attempts that are launched together at the start.
+    `gate_wait`: how long an answer that a gate rejected waits for a better one; `strict`: it never wins.
     """
 
     delay: float = inf
@@ -33,6 +34,9 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     first_token: float = inf
     total: float = inf
     replayable: bool = True
+    width: int = 1
+    gate_wait: float = inf
+    strict: bool = False
     wakes_after: float = inf
     """Seconds from the start to the race's first wake-up, while nothing else happens; follows from the others."""
 

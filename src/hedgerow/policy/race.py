@@ -8,6 +8,9 @@ The shape is that of QUIC stacks (time in, timer out) and of RFC 8305's staggere
 * A failure launches the next candidate at once, where its class allows (`policy.failures`).
 * An error never beats a running rival: while any attempt runs, failures only wait.
 * The first accepted answer commits; everybody else is cancelled; afterwards nothing is launched.
+* An answer that a gate rejected waits for a running rival, up to `gate_wait`; if nobody is better, the best of the
+  rejected wins, unless the plan is `strict`.
+* With a `width` so many are launched together at the start.
 * Events that share one `now` are taken in the order in which they are fed. `step` feeds a batch in a fixed order:
   answers before failures, lower attempts first, the timer last.
 """
@@ -15,74 +18,14 @@ The shape is that of QUIC stacks (time in, timer out) and of RFC 8305's staggere
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum, auto
 from math import inf
 
-import msgspec
-
 from hedgerow.events import Failure, FailureClass, Reason, Role
+from hedgerow.policy.commands import Cancel, Command, Commands, Commit, Fail, Happened, Kind, Launch, Skip
 from hedgerow.policy.failures import Next, most_useful, next_after
 from hedgerow.policy.plan import Candidate, Plan, Whether
 
-
-class Launch(msgspec.Struct, frozen=True, gc=False):
-    """Start this attempt at this candidate (an index into the race's candidates)."""
-
-    attempt: int
-    candidate: int
-    role: Role
-
-
-class Cancel(msgspec.Struct, frozen=True, gc=False):
-    """Abort this attempt. `failure` is set when it ran out of time, None when it is superseded or unwanted."""
-
-    attempt: int
-    failure: Failure | None = None
-
-
-class Commit(msgspec.Struct, frozen=True, gc=False):
-    """This attempt has won: deliver it."""
-
-    attempt: int
-
-
-class Skip(msgspec.Struct, frozen=True, gc=False):
-    """A hedge or failover was due and is not launched."""
-
-    reason: Reason
-    detail: str = ""
-    role: Role = Role.HEDGE
-
-
-class Fail(msgspec.Struct, frozen=True, gc=False):
-    """Nobody can win any more: tell the client this failure, which `attempt` met."""
-
-    attempt: int
-    failure: Failure
-
-
-Command = Launch | Cancel | Commit | Skip | Fail
-Commands = Sequence[Command]
-
 _NOTHING: Commands = ()
-
-
-class Kind(Enum):
-    """What can happen in a race; the order is the one in which a batch is taken."""
-
-    ACCEPTED = auto()
-    REJECTED = auto()
-    FAILED = auto()
-    CLIENT_GONE = auto()
-    TIME = auto()
-
-
-class Happened(msgspec.Struct, frozen=True, gc=False):
-    """One event for `Race.step`; `failure` belongs to FAILED and REJECTED."""
-
-    kind: Kind
-    attempt: int = -1
-    failure: Failure | None = None
 
 
 class Race:
@@ -92,12 +35,14 @@ class Race:
         "_candidates",
         "_excluded",
         "_failures",
+        "_give_up_at",
         "_hedge_at",
         "_hedgeable",
         "_hedges",
         "_launched_at",
         "_next",
         "_plan",
+        "_rejected",
         "_running",
         "_sealed",
         "_total_at",
@@ -127,6 +72,8 @@ class Race:
         self._went_to: list[int] = []
         self._running: list[int] = []
         self._failures: list[tuple[int, Failure]] = []
+        self._rejected: list[tuple[int, int]] = []  # (rank, -attempt): the greatest is the best
+        self._give_up_at = inf
         self._excluded: set[tuple[Next, str]] = set()
         self._next = 0
         self._hedges = 0
@@ -148,9 +95,11 @@ class Race:
         return self._running
 
     def start(self, now: float) -> Commands:
-        """Launch the first attempt."""
+        """Launch the first attempt, and those that race with it."""
         self._total_at = now + self._plan.total
-        commands = (self._launch(0, Role.PRIMARY, now),)
+        commands: list[Command] = [self._launch(0, Role.PRIMARY, now)]
+        for _ in range(1, self._plan.width):
+            self._add(Role.RACER, now, commands)
         self._set_wake()
         return commands
 
@@ -159,11 +108,14 @@ class Race:
         if self.over or attempt not in self._running:
             return _NOTHING
         self.winner = attempt
-        losers = self._running
+        losers = self._losers(attempt)
         self._finish()
-        if len(losers) == 1:
-            return (Commit(attempt),)
-        return [Cancel(other) for other in losers if other != attempt] + [Commit(attempt)]
+        return [*losers, Commit(attempt)]
+
+    def _losers(self, winner: int) -> list[Command]:
+        """Cancel everybody but the winner, in the order of launch: who still runs, and who waits rejected."""
+        others = sorted(self._running + [-attempt for _, attempt in self._rejected])
+        return [Cancel(other) for other in others if other != winner]
 
     def failed(self, attempt: int, failure: Failure, now: float) -> Commands:
         """The attempt ended without an answer (or with one that a gate rejected)."""
@@ -174,15 +126,27 @@ class Race:
         self._conclude(commands)
         return commands
 
-    rejected = failed
+    def rejected(self, attempt: int, failure: Failure, now: float, rank: int = 0) -> Commands:
+        """A gate rejected the attempt's answer, of which the driver keeps hold; the best has the highest `rank`."""
+        if self.over or attempt not in self._running:
+            return _NOTHING
+        commands: list[Command] = []
+        if self._plan.strict:
+            commands.append(Cancel(attempt))
+        else:
+            self._rejected.append((rank, -attempt))
+            self._give_up_at = min(self._give_up_at, now + self._plan.gate_wait)
+        self._lose(attempt, failure, now, commands, alone=True)
+        self._conclude(commands)
+        return commands
 
     def client_gone(self, now: float) -> Commands:
         """The client has left: cancel whatever runs."""
         if self.over:
             return _NOTHING
-        running = self._running
+        losers = self._losers(-1)
         self._finish()
-        return [Cancel(attempt) for attempt in running]
+        return losers
 
     def tick(self, now: float) -> Commands:
         """Time has passed; a tick before `wake_at` does nothing."""
@@ -199,7 +163,11 @@ class Race:
             self._expire(expired, late, now, commands)
             if now >= self._hedge_at:
                 self._hedge(now, commands)
-        self._conclude(commands)
+        if now >= self._give_up_at:
+            self._give_up_at = inf
+            self._settle(commands)
+        else:
+            self._conclude(commands)
         return commands
 
     def step(self, now: float, happened: Iterable[Happened]) -> list[Command]:
@@ -209,7 +177,9 @@ class Race:
             match event:
                 case Happened(Kind.ACCEPTED, attempt):
                     commands += self.accepted(attempt, now)
-                case Happened(Kind.FAILED | Kind.REJECTED, attempt, failure) if failure is not None:
+                case Happened(Kind.REJECTED, attempt, failure, rank) if failure is not None:
+                    commands += self.rejected(attempt, failure, now, rank)
+                case Happened(Kind.FAILED, attempt, failure) if failure is not None:
                     commands += self.failed(attempt, failure, now)
                 case Happened(Kind.CLIENT_GONE):
                     commands += self.client_gone(now)
@@ -242,16 +212,19 @@ class Race:
 
     def _hedge(self, now: float, commands: list[Command]) -> None:
         self._hedge_at = inf
-        if not self._running:
-            return
+        if self._running:
+            self._add(Role.HEDGE, now, commands)
+
+    def _add(self, role: Role, now: float, commands: list[Command]) -> None:
+        """Launch one more beside those that run, if there is where to go and the guards let it."""
         candidate = self._find_candidate(self._hedgeable)
         if not self._plan.replayable:
-            commands.append(Skip(Reason.SIDE_EFFECTS))
+            commands.append(Skip(Reason.SIDE_EFFECTS, role=role))
         elif candidate is None:
-            commands.append(Skip(Reason.TARGETS, "no other target to hedge to"))
-        elif self._may(Role.HEDGE, candidate, now, commands):
-            self._hedges += 1
-            commands.append(self._launch(candidate, Role.HEDGE, now))
+            commands.append(Skip(Reason.TARGETS, "no other target to send it to", role))
+        elif self._may(role, candidate, now, commands):
+            self._hedges += role is Role.HEDGE
+            commands.append(self._launch(candidate, role, now))
 
     def _may(self, role: Role, candidate: int, now: float, commands: list[Command]) -> bool:
         """Whether the guards let this attempt be launched now; their refusal is a command too."""
@@ -262,8 +235,13 @@ class Race:
             commands.append(Skip(refusal.reason, refusal.detail, role))
         return refusal is None
 
-    def _lose(self, attempt: int, failure: Failure, now: float, commands: list[Command]) -> None:
-        """Record a failed attempt and launch the next at once where the failure's class allows."""
+    def _lose(
+        self, attempt: int, failure: Failure, now: float, commands: list[Command], *, alone: bool = False
+    ) -> None:
+        """Record a failed attempt and launch the next at once where the failure's class allows.
+
+        With `alone` only if nobody else runs.
+        """
         self._running.remove(attempt)
         self._failures.append((attempt, failure))
         where = next_after(failure, replayable=self._plan.replayable)
@@ -272,6 +250,8 @@ class Race:
         elif where is not Next.ANYWHERE:
             loser = self._candidates[self._went_to[attempt]]
             self._excluded.add((where, loser.account if where is Next.OTHER_ACCOUNT else loser.target))
+        if alone and self._running:
+            return
         candidate = self._find_candidate(len(self._candidates))
         if candidate is not None and self._may(Role.FAILOVER, candidate, now, commands):
             commands.append(self._launch(candidate, Role.FAILOVER, now))
@@ -284,6 +264,15 @@ class Race:
     def _conclude(self, commands: list[Command]) -> None:
         if self._running:
             self._set_wake()
+        else:
+            self._settle(commands)
+
+    def _settle(self, commands: list[Command]) -> None:
+        """Nobody better is to be waited for: the best of the rejected wins, or the request fails."""
+        if self._rejected:
+            winner = self.winner = -max(self._rejected)[1]
+            commands += [*self._losers(winner), Commit(winner)]
+            self._finish()
             return
         attempt, failure = most_useful(self._failures)
         self._finish()
@@ -295,6 +284,6 @@ class Race:
         self.wake_at = inf
 
     def _set_wake(self) -> None:
-        """The earliest of: next hedge, first-token limit of the oldest running attempt, total limit."""
+        """The earliest of: next hedge, first-token limit of the oldest running attempt, end of waiting, total limit."""
         first_token_at = self._launched_at[self._running[0]] + self._plan.first_token
-        self.wake_at = min(self._hedge_at, first_token_at, self._total_at)
+        self.wake_at = min(self._hedge_at, first_token_at, self._give_up_at, self._total_at)
