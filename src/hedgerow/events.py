@@ -48,7 +48,6 @@ class FailureClass(StrEnum):
     CONNECT = "connect"
     PROTOCOL = "protocol"
     EMPTY = "empty"
-    GATE = "gate"
     TIMEOUT_FIRST_TOKEN = "timeout_first_token"
     TIMEOUT_STALL = "timeout_stall"
     TIMEOUT_TOTAL = "timeout_total"
