@@ -48,9 +48,12 @@ def lookup(method: bytes, target: bytes, *, anthropic: bool = False) -> Protocol
 
     `anthropic`: the client says that it uses Anthropic's API, which has some paths in common with OpenAI's.
     """
+    posted = method == b"POST"
+    if posted and (known := _POSTED.get(target)) is not None:  # nearly always
+        return known
     path = target.partition(b"?")[0]
     gemini = path.startswith(_GEMINIS)
-    if method == b"POST":
+    if posted:
         if (known := _POSTED.get(path)) is not None:
             return known
         if path.endswith(_GENERATE) and path.startswith(b"/"):

@@ -20,6 +20,9 @@ MAX_CODINGS = 3
 
 _NO_CODING = frozenset({b"", b"identity", b"none", b"utf-8", b"chunked"})
 """Values that leave the body as it is; two of them are mistakes that are met with. The HTTP client undoes `chunked`."""
+_IN_ORDER = (b"content-encoding", b"transfer-encoding")
+"""Where codings are named, in the order in which they were applied."""
+_NAMES = frozenset(_IN_ORDER)
 _OF_THE_CODED = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
 
 
@@ -74,16 +77,10 @@ def decoder(headers: Headers) -> Decoder | None:
 
     A coding that is not known here, or whose library is not installed, is told by `Decoder.feed`.
     """
-    content: list[bytes] = []
-    transfer: list[bytes] = []
-    for name, value in headers:
-        if name == b"content-encoding":
-            content += value.split(b",")
-        elif name == b"transfer-encoding":
-            transfer += value.split(b",")
-    if not content and not transfer:
+    if _NAMES.isdisjoint(dict(headers)):
         return None
-    applied = [coding for value in content + transfer if (coding := value.strip().lower()) not in _NO_CODING]
+    values = [value for wanted in _IN_ORDER for name, value in headers if name == wanted]
+    applied = [coding for value in b",".join(values).split(b",") if (coding := value.strip().lower()) not in _NO_CODING]
     if len(applied) > MAX_CODINGS:
         return Decoder([Refused(f"the body has more than {MAX_CODINGS} content codings")])
     return Decoder([_coding(name) for name in reversed(applied)]) if applied else None
