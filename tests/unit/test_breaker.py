@@ -221,6 +221,29 @@ def test_other_settings_leave_state_and_results() -> None:
     assert [breaker.record(False, False, 0.0) for _ in range(5)] == [False] * 4 + [True]
 
 
+def test_fewer_results_are_kept_with_a_smaller_count() -> None:
+    breaker = Breaker(BreakerSettings(slow_after=1.0))
+    for ok, slow in [(False, False)] * 5 + [(True, True)] * 3 + [(False, True)] + [(True, False)] * 8:
+        breaker.record(ok, slow, 0.0)
+    breaker.reconfigure(BreakerSettings(slow_after=1.0, minimum=5, count=12))
+    view = breaker.view(0.0)
+    assert (view.results, view.failures, view.slow) == (12, 1, 4)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 30.0]), st.booleans(), st.booleans()), max_size=60))
+def test_it_counts_what_its_window_holds(results: list[tuple[float, bool, bool]]) -> None:
+    breaker = Breaker(BreakerSettings(failure_ratio=None, slow_after=None, count=5, minimum=5))
+    now, seen = 0.0, []
+    for later, ok, slow in results:
+        now += later
+        breaker.record(ok, slow, now)
+        seen.append((now, ok, slow))
+    held = [(ok, slow) for at, ok, slow in seen[-5:] if at > now - 60.0]
+    view = breaker.view(now)
+    failed, slow_ones = sum(not ok for ok, _ in held), sum(slow for _, slow in held)
+    assert (view.results, view.failures, view.slow) == (len(held), failed, slow_ones)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

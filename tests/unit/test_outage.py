@@ -132,6 +132,16 @@ def test_it_keeps_no_more_than_counts() -> None:
     assert len(throttle._first._results) == 4
 
 
+def test_other_settings_keep_the_last_ones() -> None:
+    throttle = Throttle(msgspec.structs.replace(SHARES, count=20))
+    told(throttle, True, 3)
+    told(throttle, False, 2)
+    throttle.reconfigure(msgspec.structs.replace(SHARES, count=4, minimum=1))
+    assert throttle.view(0.0).first_late == 0.5
+    throttle.first(False, 0.0)
+    assert throttle.view(0.0).first_late == 0.25
+
+
 def test_other_settings_keep_the_share_of_tokens_that_is_left() -> None:
     throttle = Throttle(TEN)
     told(throttle, True, 4)

@@ -103,7 +103,7 @@ class Breaker:
 
     def __init__(self, settings: BreakerSettings) -> None:
         self._settings = settings
-        self._results: deque[tuple[float, int]] = deque()
+        self._results: deque[tuple[float, int]] = deque(maxlen=settings.count)
         self._failures = self._slow = self._in_a_row = 0
         self._state = _CLOSED
         self._changed_at = -inf
@@ -163,22 +163,27 @@ class Breaker:
             return False
         if self._state is not _CLOSED:
             return self._judge(ok, slow, now)
+        results = self._results
+        if len(results) == results.maxlen and (oldest := results[0][1]):
+            self._count(oldest, -1)
+        if ok and not slow:  # nearly always; what has grown too old is seen to when something is wrong
+            self._in_a_row = 0
+            results.append((now, _GOOD))
+            return False
         self._in_a_row = 0 if ok else self._in_a_row + 1
         result = (_GOOD if ok else _BAD) + (_SLOW if slow else 0)
-        results = self._results
         results.append((now, result))
-        oldest = now - self._settings.window
-        if results[0][0] <= oldest or len(results) > self._settings.count:
-            self._forget(oldest)
-        if not result:
-            return False
-        self._failures += not ok
-        self._slow += slow
+        self._count(result, 1)
+        self._forget(now - self._settings.window)
         return (why := self._trouble()) is not None and self._open(why, now)
 
     def reconfigure(self, settings: BreakerSettings) -> None:
-        """Go by other settings from now on; state and results stay."""
+        """Go by other settings from now on; state and results stay, as far as they fit."""
         self._settings = settings
+        self._results = deque(self._results, settings.count)
+        self._failures = self._slow = 0
+        for _, result in self._results:
+            self._count(result, 1)
 
     def view(self, now: float) -> BreakerView:
         """What it is up to."""
@@ -189,12 +194,17 @@ class Breaker:
         return BreakerView(state, *counts, until, self.why)
 
     def _forget(self, oldest: float) -> None:
-        """Drop results from `oldest` or before, and beyond `count`. One comes in at a time, so few go out."""
-        results, count = self._results, self._settings.count
-        while results and (results[0][0] <= oldest or len(results) > count):
-            result = results.popleft()[1]
-            self._failures -= result >= _BAD
-            self._slow -= result & _SLOW
+        """Drop results from `oldest` or before."""
+        results = self._results
+        while results and results[0][0] <= oldest:
+            self._count(results.popleft()[1], -1)
+
+    def _count(self, result: int, by: int) -> None:
+        """A result comes (1) or goes (-1)."""
+        if result >= _BAD:
+            self._failures += by
+        if result & _SLOW:
+            self._slow += by
 
     def _trouble(self) -> str | None:
         """Why it must open, if it must."""

@@ -108,8 +108,10 @@ class Health:
         watch = self._watches.get(candidate.target)
         if watch is None:
             return None
-        slow = _slow(watch, stream, now - launched_at)
-        return self._record(candidate, watch, model, ok=True, slow=slow, now=now, launched_at=launched_at)
+        slow = stream and _slow(watch, now - launched_at)
+        key = (candidate.target, model if watch.per_model else "")
+        breaker = self._breakers.get(key) or self._new(key, watch)
+        return self._changed(key, breaker, now) if breaker.record(True, slow, now, launched_at) else None
 
     def failed(
         self,
@@ -133,11 +135,13 @@ class Health:
         watch = self._watches.get(candidate.target)
         if watch is None:
             return None
-        slow = _slow(watch, stream, now - launched_at)
+        slow = stream and _slow(watch, now - launched_at)
         blamed = blames_target(failure, had_all_its_time=had_all_its_time, gates_blame=gates_blame)
         if not blamed and not (slow and failure.kind is FailureClass.TIMEOUT_TOTAL):
             return None
-        return self._record(candidate, watch, model, ok=not blamed, slow=slow, now=now, launched_at=launched_at)
+        key = (candidate.target, model if watch.per_model else "")
+        breaker = self._breakers.get(key) or self._new(key, watch)
+        return self._changed(key, breaker, now) if breaker.record(not blamed, slow, now, launched_at) else None
 
     def watch(self, watches: Mapping[str, Watch]) -> None:
         """Go by other settings from now on: what is known of a target stays, unless it is watched no more."""
@@ -220,13 +224,7 @@ class Health:
         self.out[key] = until
         return TargetTakenOut(candidate.target, failure.kind, failure.message, now, until)
 
-    def _record(
-        self, candidate: Candidate, watch: Watch, model: str, *, ok: bool, slow: bool, now: float, launched_at: float
-    ) -> BreakerChanged | None:
-        key = (candidate.target, model if watch.per_model else "")
-        breaker = self._breakers.get(key) or self._new(key, watch)
-        if not breaker.record(ok, slow, now, launched_at):
-            return None
+    def _changed(self, key: tuple[str, str], breaker: Breaker, now: float) -> BreakerChanged:
         state = breaker.state(now)
         if state is _CLOSED:
             self._unwell.pop(key, None)
@@ -243,9 +241,9 @@ class Health:
         return breaker
 
 
-def _slow(watch: Watch, stream: bool, seconds: float) -> bool:
+def _slow(watch: Watch, seconds: float) -> bool:
     slow_after = watch.breaker.slow_after
-    return stream and slow_after is not None and seconds > slow_after
+    return slow_after is not None and seconds > slow_after
 
 
 def _account(candidate: Candidate) -> tuple[str, str]:

@@ -82,7 +82,7 @@ class Throttle:
     def __init__(self, settings: ThrottleSettings = ThrottleSettings()) -> None:  # noqa: B008  # frozen
         self._shut = False  # hysteresis of the tokens
         self._both_slow = False  # and of the shares
-        self._first, self._others = _Late(), _Late()
+        self._first, self._others = _Late(settings.count), _Late(settings.count)
         self._set(settings)
         self._balance = self._full
 
@@ -92,7 +92,7 @@ class Throttle:
         Only a failure that blames the target counts as late; after one that does not, nothing is told, nor when the
         client left before the delay.
         """
-        self._first.add(late, now, self._settings)
+        self._first.add(late, now)
         if not late:
             if self._balance < self._full:
                 self._balance = min(self._balance + self._back, self._full)
@@ -108,7 +108,7 @@ class Throttle:
 
         One that was superseded sooner says nothing and is not told.
         """
-        self._others.add(late, now, self._settings)
+        self._others.add(late, now)
 
     def refuses(self, now: float) -> Refusal | None:
         """Why no hedge may start now, if so."""
@@ -123,6 +123,7 @@ class Throttle:
         """Go by other settings from now on, with the same share of the tokens left."""
         left, full = self._balance, self._full
         self._set(settings)
+        self._first, self._others = self._first.of(settings.count), self._others.of(settings.count)
         self._balance = self._full * left // full
         self._shut = self._balance <= self._half or (self._shut and self._balance < self._resume)
 
@@ -156,16 +157,24 @@ class _Late:
 
     __slots__ = ("_late", "_results")
 
-    def __init__(self) -> None:
-        self._results: deque[tuple[float, bool]] = deque()
+    def __init__(self, count: int) -> None:
+        self._results: deque[tuple[float, bool]] = deque(maxlen=count)
         self._late = 0
 
-    def add(self, late: bool, now: float, settings: ThrottleSettings) -> None:
+    def of(self, count: int) -> _Late:
+        """The last `count` of them."""
+        other = _Late(count)
+        other._results.extend(self._results)
+        other._late = sum(late for _, late in other._results)
+        return other
+
+    def add(self, late: bool, now: float) -> None:
         results = self._results
+        if len(results) == results.maxlen and results[0][1]:
+            self._late -= 1
         results.append((now, late))
-        self._late += late
-        if len(results) > settings.count or results[0][0] <= now - settings.window:
-            self._forget(now, settings)
+        if late:
+            self._late += 1
 
     def above(self, limit: float, now: float, settings: ThrottleSettings) -> bool:
         """Whether enough are known, and more than this share were late."""
@@ -178,5 +187,5 @@ class _Late:
 
     def _forget(self, now: float, settings: ThrottleSettings) -> None:
         results, oldest = self._results, now - settings.window
-        while results and (len(results) > settings.count or results[0][0] <= oldest):
+        while results and results[0][0] <= oldest:
             self._late -= results.popleft()[1]
