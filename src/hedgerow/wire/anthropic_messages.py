@@ -7,12 +7,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from hedgerow.answer import Answer
 from hedgerow.events import Failure, Headers
 from hedgerow.wire import errors
 from hedgerow.wire.anthropic_convert import as_document, as_stream
+from hedgerow.wire.anthropic_reading import MessageReading, message_answer
 from hedgerow.wire.anthropic_scan import MessageBody, MessageStream
 from hedgerow.wire.base import Facts, Family, Protocol, Scanner
 from hedgerow.wire.body import edit, quoted, replace_model
+from hedgerow.wire.reading import Reading
 from hedgerow.wire.request import Reader, Routed, model_of, stream_of, uploaded_file
 
 _CLIENT_TOOL = re.compile(r"custom|(?:bash|text_editor|memory)_\d+")
@@ -83,6 +86,14 @@ class AnthropicMessages(Protocol):
     def error_frame(self, failure: Failure) -> bytes:
         """Anthropic's `error` event."""
         return errors.anthropic_frame(failure)
+
+    def answer(self, document: bytes) -> Answer:
+        """What a gate sees of a whole answer."""
+        return message_answer(document)
+
+    def reading(self) -> Reading:
+        """What a gate sees of a stream while it comes."""
+        return MessageReading()
 
     def as_document(self, stream: bytes) -> bytes:
         """The message that a stream amounts to."""

@@ -15,6 +15,7 @@ import msgspec
 from hedgerow.answer import Answer
 from hedgerow.events import Failure, Headers, Usage
 from hedgerow.wire import failures
+from hedgerow.wire.reading import BodyReading, Reading, text_of
 
 
 class Family(StrEnum):
@@ -160,17 +161,21 @@ class Protocol(ABC):
 
     def answer(self, document: bytes) -> Answer:
         """What a gate sees of a whole answer that is no stream. Never raises: of strange bytes there is no text."""
-        try:
-            return Answer(document.decode())
-        except UnicodeDecodeError:
-            return Answer("")
+        return text_of(document)
+
+    def reading(self) -> Reading:
+        """What a gate sees of a stream while it comes."""
+        return BodyReading()
 
     def answer_so_far(self, stream: bytes) -> Answer:
         """What a gate sees of a stream, or of the start of one, which may end anywhere. Never raises.
 
         It is `complete` once the protocol's own end has come; then it equals `answer(as_document(stream))`.
         """
-        return Answer("", complete=False)
+        reading = self.reading()
+        reading.feed(stream)
+        reading.end()
+        return reading.answer()
 
     def as_document(self, stream: bytes) -> bytes:
         """The JSON document that a whole stream amounts to. Raises `ValueError` where it is not whole or not clear."""

@@ -8,12 +8,15 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
+from hedgerow.answer import Answer
 from hedgerow.errors import RequestError
 from hedgerow.events import Failure, Headers
 from hedgerow.wire import gemini_document, gemini_errors
 from hedgerow.wire.base import Facts, Family, Protocol, Scanner
 from hedgerow.wire.gemini_array import GeminiArray
+from hedgerow.wire.gemini_reading import GeminiReading, gemini_answer
 from hedgerow.wire.gemini_scan import GeminiBody, GeminiStream
+from hedgerow.wire.reading import Reading
 from hedgerow.wire.request import Reader, Routed
 from hedgerow.wire.skipped import Skipped
 
@@ -134,6 +137,14 @@ class Gemini(Protocol):
     def error_frame(self, failure: Failure) -> bytes:
         """An event with Google's error JSON. In an array it is no JSON at all: that looks as broken as it is."""
         return gemini_errors.error_frame(failure)
+
+    def answer(self, document: bytes) -> Answer:
+        """What a gate sees of a whole answer."""
+        return gemini_answer(document)
+
+    def reading(self) -> Reading:
+        """What a gate sees of a stream while it comes."""
+        return GeminiReading()
 
     def as_document(self, stream: bytes) -> bytes:
         """The one answer that a stream amounts to."""

@@ -6,11 +6,14 @@ from typing import Any
 
 import msgspec
 
+from hedgerow.answer import Answer
 from hedgerow.events import Headers
 from hedgerow.wire.base import Facts, Scanner
 from hedgerow.wire.chat_convert import as_document, as_stream
+from hedgerow.wire.chat_reading import ChatReading, chat_answer
 from hedgerow.wire.chat_scan import ChatBody, ChatStream
 from hedgerow.wire.openai_base import CompletionProtocol, reports_usage
+from hedgerow.wire.reading import Reading
 from hedgerow.wire.request import Reader, Routed, model_of, stream_of, uploaded_file
 from hedgerow.wire.skipped import Skipped
 
@@ -70,6 +73,14 @@ class OpenAIChat(CompletionProtocol):
         if facts.stream:
             return ChatStream(headers, reasoning_counts=reasoning_counts, wants_usage=facts.wants_usage)
         return ChatBody(headers)
+
+    def answer(self, document: bytes) -> Answer:
+        """What a gate sees of a whole answer."""
+        return chat_answer(document)
+
+    def reading(self) -> Reading:
+        """What a gate sees of a stream while it comes."""
+        return ChatReading()
 
     def as_document(self, stream: bytes) -> bytes:
         """The completion that a whole stream amounts to."""

@@ -6,10 +6,13 @@ from typing import Any
 
 import msgspec
 
+from hedgerow.answer import Answer
 from hedgerow.events import Headers
 from hedgerow.wire.base import Facts, Scanner
+from hedgerow.wire.chat_reading import TextReading, text_answer
 from hedgerow.wire.completions_scan import TextBody, TextStream, as_document, as_stream
 from hedgerow.wire.openai_base import CompletionProtocol, reports_usage
+from hedgerow.wire.reading import Reading
 from hedgerow.wire.request import Reader, Routed, model_of, stream_of
 
 
@@ -49,6 +52,14 @@ class OpenAICompletions(CompletionProtocol):
         if facts.stream:
             return TextStream(headers, reasoning_counts=reasoning_counts, wants_usage=facts.wants_usage)
         return TextBody(headers)
+
+    def answer(self, document: bytes) -> Answer:
+        """What a gate sees of a whole answer."""
+        return text_answer(document)
+
+    def reading(self) -> Reading:
+        """What a gate sees of a stream while it comes."""
+        return TextReading()
 
     def as_document(self, stream: bytes) -> bytes:
         """The completion that a whole stream amounts to."""

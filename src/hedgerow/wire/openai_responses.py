@@ -6,12 +6,15 @@ from typing import Any
 
 import msgspec
 
+from hedgerow.answer import Answer
 from hedgerow.events import Failure, Headers
 from hedgerow.wire.base import Facts, Scanner
 from hedgerow.wire.body import edit, replace_model
 from hedgerow.wire.openai_base import OpenAIProtocol
+from hedgerow.wire.reading import Reading
 from hedgerow.wire.request import Reader, Routed, model_of, stream_of, uploaded_file
 from hedgerow.wire.responses_convert import as_document, as_stream
+from hedgerow.wire.responses_reading import ResponsesReading, responses_answer
 from hedgerow.wire.responses_scan import ResponsesBody, ResponsesStream
 
 _CLIENT_TOOLS = ("function", "custom", "local_shell", "apply_patch")
@@ -88,6 +91,14 @@ class OpenAIResponses(OpenAIProtocol):
         said = {"code": str(failure.kind), "message": failure.message, "param": None}
         data = {"type": "error", "sequence_number": 0, **said, "error": {"type": "upstream_error", **said}}
         return b"event: error\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+    def answer(self, document: bytes) -> Answer:
+        """What a gate sees of a whole answer."""
+        return responses_answer(document)
+
+    def reading(self) -> Reading:
+        """What a gate sees of a stream while it comes."""
+        return ResponsesReading()
 
     def as_document(self, stream: bytes) -> bytes:
         """The last event's response. Raises `ValueError` where there is none."""
