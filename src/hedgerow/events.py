@@ -29,6 +29,7 @@ class Outcome(StrEnum):
 
     WON = "won"
     SUPERSEDED = "superseded"
+    REJECTED = "rejected"
     FAILED = "failed"
     FAILED_AFTER_COMMIT = "failed_after_commit"
     CLIENT_GONE = "client_gone"
@@ -165,6 +166,22 @@ class FirstToken(msgspec.Struct, frozen=True, gc=False):
     input_tokens: int
 
 
+class AnswerRejected(msgspec.Struct, frozen=True, gc=False):
+    """A gate of the route rejected an attempt's answer. `detail` says why and quotes nothing of it.
+
+    `delivered`: the answer had been committed, since it was streamed; its client has it all the same.
+    """
+
+    request_id: str
+    route: str
+    attempt: int
+    target: str
+    gate: str
+    detail: str
+    at: float
+    delivered: bool
+
+
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     """An attempt is over. Times are None where the attempt did not get that far.
 
@@ -271,6 +288,7 @@ Event = (
     | AttemptLaunched
     | HedgeSkipped
     | FirstToken
+    | AnswerRejected
     | AttemptEnded
     | RequestFinished
     | TargetTakenOut

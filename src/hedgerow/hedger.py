@@ -197,7 +197,14 @@ class Hedger:
         if failure.kind is FailureClass.RATE_LIMITED:
             self._judge.quota.limited(place.candidate, failure.retry_after, now)
         event = self._health.failed(
-            place.candidate, failure, now, launched_at, model, stream=stream, had_all_its_time=had_all_its_time
+            place.candidate,
+            failure,
+            now,
+            launched_at,
+            model,
+            stream=stream,
+            had_all_its_time=had_all_its_time,
+            gates_blame=self._policy.gates is not None and self._policy.gates.unhealthy,
         )
         if event is not None:
             self.emit(event)
@@ -249,7 +256,7 @@ class Hedger:
         return plan
 
     def _planned(self, delay: float, ask: Ask, total: float) -> Plan:
-        policy = self._policy
+        policy, gates = self._policy, self._policy.gates
         return Plan(
             delay=delay,
             max_hedges=policy.max_hedges if delay < inf else 0,
@@ -258,6 +265,8 @@ class Hedger:
             first_token=policy.first_token if ask.stream else inf,
             total=total,
             replayable=ask.replayable,
+            gate_wait=inf if gates is None else gates.wait,
+            strict=gates is not None and gates.strict,
         )
 
     def _may(

@@ -12,14 +12,17 @@ from typing import Any
 
 from hedgerow.errors import ConnectFailed, UpstreamClosed, UpstreamError
 from hedgerow.events import Event, Headers
+from hedgerow.gatekeeper import Gatekeeper
 from hedgerow.gateway.core import Gateway, Limits
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing, Ways
 from hedgerow.gateway.target import Target, key_style
+from hedgerow.gateway.trial import Gates
 from hedgerow.hedger import Hedger, Place
 from hedgerow.http.exchange import Listener
 from hedgerow.http.head import fields_in
 from hedgerow.http.upstream import Sink
+from hedgerow.policy.gates.gate import Gate
 from hedgerow.policy.health import Health
 from hedgerow.policy.plan import Candidate
 from hedgerow.policy.settings import Policy
@@ -197,7 +200,14 @@ class RecordingExchange:
 class World:
     """A gateway with one route 'fast' over scripted targets."""
 
-    def __init__(self, loop: VirtualLoop, pools: dict[str, ScriptedPool], policy: Policy, limits: Limits) -> None:
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        pools: dict[str, ScriptedPool],
+        policy: Policy,
+        limits: Limits,
+        gates: Sequence[Gate] = (),
+    ) -> None:
         self.loop = loop
         self.pools = pools
         self.events: list[Event] = []
@@ -218,7 +228,8 @@ class World:
             for name, pool in pools.items()
         ]
         hedger = Hedger("fast", [t.place for t in targets], policy, listeners=[self.events.append], health=Health())
-        route = Route(hedger, targets)
+        prefix = None if policy.gates is None else policy.gates.prefix
+        route = Route(hedger, targets, gates=Gates(Gatekeeper(gates, loop), prefix) if gates else None)
         self.gateway = Gateway(
             Routing({"fast": Ways(route, {Family.OPENAI: route})}, default="fast", match=lambda _model: None),
             loop=loop,
@@ -249,6 +260,7 @@ def play(
     *,
     policy: Policy | None = None,
     limits: Limits | None = None,
+    gates: Sequence[Gate] = (),
 ) -> World:
     """Run `story` against scripted targets until nothing is left to happen, and check that nothing was left behind."""
 
@@ -258,7 +270,7 @@ def play(
             for name, script in scripts.items()
         }
         policy_ = policy or Policy(delay=2.0, first_token=20.0, stall=10.0, total=120.0)
-        world = World(loop, pools, policy_, limits or Limits())
+        world = World(loop, pools, policy_, limits or Limits(), gates)
         await story(world)
         await asyncio.sleep(1000)
         assert world.gateway.in_flight == 0

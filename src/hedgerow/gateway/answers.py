@@ -37,6 +37,8 @@ def marks(flight: Flight, answered_by: Attempt) -> bytes:
     if count > 1:
         hedged = b"true" if flight.hedged else b"false"
         counts = b"\r\nx-hedgerow-attempts: %d\r\nx-hedgerow-hedged: %b\r\n" % (count, hedged)
+    if (rejection := answered_by.rejection) is not None:
+        counts += b"x-hedgerow-gate: failed:%b\r\n" % rejection.gate.encode()
     if flight.skipped is not None:
         counts += b"x-hedgerow-hedge-skipped: %b\r\n" % flight.skipped.encode()
     return b"".join((answered_by.target.mark, b"x-hedgerow-request-id: ", flight.request_id.encode(), counts))

@@ -11,7 +11,9 @@ import msgspec
 from hedgerow.errors import ConnectFailed, PoolExhausted, UpstreamClosed, UpstreamError
 from hedgerow.events import Failure, FailureClass, Headers, Role, Usage
 from hedgerow.gateway.forwarder import Forwarder
+from hedgerow.gateway.trial import Trial
 from hedgerow.http.upstream import Call
+from hedgerow.policy.gates.gate import Rejection
 from hedgerow.policy.health import Probe
 from hedgerow.wire import encoding
 from hedgerow.wire.base import Accepted, Scanner, Verdict
@@ -56,6 +58,7 @@ class Attempt(Forwarder):
         "scanner",
         "status",
         "target",
+        "trial",
         "whole",
     )
 
@@ -83,6 +86,8 @@ class Attempt(Forwarder):
         """The body, once it has ended (before commit)."""
         self.done = False
         """The protocol's end marker has been seen (after commit)."""
+        self.trial: Trial | None = None
+        """Where the route has gates: how they judge the answer."""
         self.ended = False
         """It is over, and its AttemptEnded event has been spoken."""
 
@@ -120,7 +125,7 @@ class Attempt(Forwarder):
     def on_end(self) -> None:
         whole = self._decoder is None or self._decoder.complete
         if self.committed:
-            self._body_over(clean=whole)
+            self.body_over(clean=whole)
             return
         if not whole:
             self._flight.lost(self, self._cut_short("its compressed body is cut short"))
@@ -129,19 +134,24 @@ class Attempt(Forwarder):
         flight, scanner = self._flight, self.scanner
         if scanner is None:
             flight.lost(self, flight.protocol.classify(self.status or 0, self.headers, body))
+        elif self.trial is not None:
+            self.trial.over(clean=True)
         elif isinstance(verdict := scanner.eof(body), Accepted):
             self.whole = body
             if verdict.instead is not None and not flight.question.collects:
                 self.whole = verdict.instead
                 self.headers = (as_event_stream if is_event_stream(self.whole) else as_json)(self.headers)
             self.first_token_at = self._time()
-            flight.run.accepted(self.index)
+            flight.answered(self)
         else:
             flight.lost(self, verdict)
 
     def on_error(self, error: UpstreamError) -> None:
         if self.committed:
-            self._body_over(clean=False)
+            self.body_over(clean=False)
+            return
+        if self.trial is not None:
+            self.trial.over(clean=False)
             return
         if isinstance(error, ConnectFailed | PoolExhausted):
             ours = isinstance(error, PoolExhausted)
@@ -161,6 +171,8 @@ class Attempt(Forwarder):
         call.deliver_to(forward if self._decoder is None else self._forward_decoded)
         if scanner.watch(b""):
             self._complete()
+        elif self.trial is not None:
+            self.trial.delivered()
 
     def cancel(self) -> None:
         """Close its connection, if it has one."""
@@ -172,6 +184,19 @@ class Attempt(Forwarder):
         self.ended = True
         if self._error_limit is not None:
             self._error_limit.cancel()
+        if self.trial is not None:
+            self.trial.give_up()
+
+    @property
+    def rejection(self) -> Rejection | None:
+        """Which gate rejected its answer, and why."""
+        return None if self.trial is None else self.trial.rejection
+
+    def hold(self, trial: Trial) -> None:
+        """Have its answer judged, and the pieces that follow looked at by its trial until it is committed."""
+        self.trial = trial
+        self._feed = trial.feed
+        trial.begin()
 
     def tally(self) -> int:
         """Bytes of the body that have come, decoded; after it the scanner has seen them all."""
@@ -198,12 +223,12 @@ class Attempt(Forwarder):
         except ValueError as error:
             self.cancel()
             if self.committed:
-                self._body_over(clean=False)
+                self.body_over(clean=False)
             else:
                 self._flight.lost(self, self._cut_short(str(error)))
             return b""
 
-    def _body_over(self, *, clean: bool) -> None:
+    def body_over(self, *, clean: bool) -> None:
         """The body of a committed answer ended, or broke off."""
         if not self.done and self.scanner is not None:
             self._catch_up()
@@ -221,7 +246,7 @@ class Attempt(Forwarder):
     def _judged(self, verdict: Verdict) -> None:
         if isinstance(verdict, Accepted):
             self.first_token_at = self.last_data_at = self._time()
-            self._flight.run.accepted(self.index)
+            self._flight.answered(self)
             return
         self.cancel()
         self._flight.lost(self, verdict)

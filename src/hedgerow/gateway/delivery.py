@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hedgerow.events import Failure, FailureClass
 from hedgerow.gateway import answers
@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.flight import Flight
     from hedgerow.http.exchange import Exchange
+
+
+class Delivery(Protocol):
+    """The way of one committed stream to its client."""
+
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Takes the winner's pieces."""
+
+    def end(self, flight: Flight, winner: Attempt) -> Failure | None:
+        """The stream is whole."""
+
+    def break_off(self, flight: Flight, winner: Attempt, failure: Failure) -> int | None:
+        """The stream cannot be completed. Returns the status of the answer."""
 
 
 class Forwarding:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from hedgerow.events import Failure, Outcome, Reason, Role, Usage
 from hedgerow.gateway import answers, records
 from hedgerow.gateway.attempt import Attempt
-from hedgerow.gateway.delivery import Collecting, Forwarding
+from hedgerow.gateway.delivery import Collecting, Delivery, Forwarding
 from hedgerow.gateway.headers import Incoming, to_client
 from hedgerow.gateway.paced import Paced
 from hedgerow.gateway.question import Question
+from hedgerow.gateway.trial import Reviewed, Trial
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
 from hedgerow.wire.base import Ending, Facts, Protocol
@@ -74,7 +75,7 @@ class Flight(Paced):
         self.facts = facts
         self.request_id = next(gateway.request_ids)
         self.attempts: list[Attempt] = []
-        self._delivery: Forwarding | Collecting | None = None
+        self._delivery: Delivery | None = None
         self.hedged = False
         self.skipped: Reason | None = None
         """Why a hedge that was due was not launched."""
@@ -125,15 +126,17 @@ class Flight(Paced):
         loser = self.attempts[attempt]
         loser.cancel()
         if failure is not None:
-            self._blame(loser, failure)
+            self.blame(loser, failure)
         unfit = Outcome.CLIENT_GONE if self._gone else Outcome.SUPERSEDED
+        if loser.rejection is not None and not self._gone:
+            unfit = Outcome.REJECTED
         self._speak(loser, unfit if failure is None else Outcome.FAILED, failure)
 
     def commit(self, attempt: int) -> None:
         winner = self._winner = self.attempts[attempt]
         if winner.probe is not None:
             self.route.hedger.over(winner.probe)
-        if (status := winner.status or 200) < 300:  # else it is only handed through
+        if (status := winner.status or 200) < 300 and winner.rejection is None:  # else it is only handed through
             model, stream = self.facts.model or "", self.ask.stream
             self.route.hedger.answered(winner.target.place, winner.launched_at, self.time(), model, stream=stream)
         records.first_token(self, winner)
@@ -142,12 +145,15 @@ class Flight(Paced):
             self._exchange.respond(status, (), winner.whole, fields)
             self._complete(winner, winner.scanner.ending(True).usage if winner.scanner else None)
             return
-        self._exchange.body = b""  # streams are many and long, and nobody will ask for it again
+        body, self._exchange.body = self._exchange.body, b""  # streams are many and long, and nobody will ask again
         if self.question.collects:
             self._delivery = Collecting(self._exchange, self._gateway.limits.answer_bytes, self.expire)
         else:
             filtered = self.question.adds_usage(winner.target)
             self._delivery = Forwarding(self, self._exchange, winner, filtered=filtered)
+        if self.route.gates is not None:
+            room = self._gateway.limits.answer_bytes
+            self._delivery = Reviewed(self._delivery, self.route.gates.keeper, body, room)
         self.run.watch()
         winner.deliver_to(self._delivery.write)
 
@@ -195,14 +201,23 @@ class Flight(Paced):
 
     # Told by attempts.
 
+    def answered(self, attempt: Attempt) -> None:
+        """An attempt's first token is here, or the whole of an answer that is not streamed."""
+        gates = self.route.gates
+        if gates is None or (attempt.whole is None and gates.prefix is None):
+            self.run.accepted(attempt.index)
+        else:
+            attempt.hold(Trial(self, attempt, gates, self._exchange.body))
+
     def lost(self, attempt: Attempt, failure: Failure, *, blame: bool = True) -> None:
         """An attempt failed before commit; without `blame` its target had no part in it."""
         self._speak(attempt, Outcome.FAILED, failure)
         if blame:
-            self._blame(attempt, failure)
+            self.blame(attempt, failure)
         self.run.failed(attempt.index, failure)
 
-    def _blame(self, attempt: Attempt, failure: Failure) -> None:
+    def blame(self, attempt: Attempt, failure: Failure) -> None:
+        """Let the health of its target learn from an attempt that failed."""
         hedger, ask = self.route.hedger, self.ask
         hedger.failed(
             attempt.target.place,
@@ -263,7 +278,7 @@ class Flight(Paced):
         status = delivery.break_off(self, winner, failure)
         # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
         log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
-        self._blame(winner, failure)
+        self.blame(winner, failure)
         usage = self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
         self._finish(Outcome.FAILED_AFTER_COMMIT, status, usage)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hedgerow.events import (
+    AnswerRejected,
     AttemptEnded,
     AttemptLaunched,
     Failure,
@@ -17,6 +18,7 @@ from hedgerow.events import (
     Role,
     Usage,
 )
+from hedgerow.policy.gates.gate import Rejection
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
@@ -76,6 +78,17 @@ def first_token(flight: Flight, attempt: Attempt) -> None:
             flight.ask.input_tokens,
         )
     )
+
+
+def rejected(flight: Flight, attempt: Attempt, rejection: Rejection, *, delivered: bool) -> None:
+    """A gate rejected an attempt's answer, now."""
+    hedger = flight.route.hedger
+    if AnswerRejected in hedger.heard:
+        told = rejection.gate, rejection.detail
+        target = attempt.target.name
+        hedger.emit(
+            AnswerRejected(flight.request_id, hedger.name, attempt.index, target, *told, flight.time(), delivered)
+        )
 
 
 def ended(

@@ -6,22 +6,31 @@ from collections.abc import Sequence
 
 from hedgerow.gateway.blueprint import Reading
 from hedgerow.gateway.target import Target
+from hedgerow.gateway.trial import Gates
 from hedgerow.hedger import Hedger
 
 
 class Route:
     """What one family of protocols sees of a configured route: those of its targets that speak it.
 
-    `targets[i]` is where the hedger's `places[i]` goes. `alike`: all of them are sent the very same body.
+    `targets[i]` is where the hedger's `places[i]` goes. `alike`: all of them are sent the very same body. `gates`: what
+    judges answers, if anything.
     """
 
-    __slots__ = ("alike", "hedger", "name", "reading", "targets")
+    __slots__ = ("alike", "gates", "hedger", "name", "reading", "targets")
 
-    def __init__(self, hedger: Hedger, targets: Sequence[Target], reading: Reading = Reading()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        hedger: Hedger,
+        targets: Sequence[Target],
+        reading: Reading = Reading(),  # noqa: B008  # frozen
+        gates: Gates | None = None,
+    ) -> None:
         self.name = hedger.name
         self.hedger = hedger
         self.targets = tuple(targets)
         self.reading = reading
+        self.gates = gates
         self.alike = len({(target.model, target.stream_usage) for target in targets}) == 1
 
     def owns(self, model: str | None) -> bool:

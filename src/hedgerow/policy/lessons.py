@@ -11,7 +11,8 @@ from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.latency.samples import sample_of, whole_sample_of
 from hedgerow.policy.outage import Throttle
 
-_PRIMARY, _WON, _SUPERSEDED = Role.PRIMARY, Outcome.WON, Outcome.SUPERSEDED  # a member of an enum is slow to look up
+_PRIMARY = Role.PRIMARY  # a member of an enum is slow to look up
+_WON, _SUPERSEDED, _REJECTED = Outcome.WON, Outcome.SUPERSEDED, Outcome.REJECTED
 
 
 class _Further:
@@ -85,8 +86,8 @@ class Lessons:
         failure = None if event.failure is None else event.failure.kind
         key = (event.target, event.stream, event.input_tokens)
         times = (event.launched_at, event.ended_at)
-        # A first token has been told of already.
-        if event.first_token_at is None and (sample := sample_of(event.outcome, failure, None, *times)) is not None:
+        told = event.first_token_at is not None and event.outcome is not _REJECTED  # when it won
+        if not told and (sample := sample_of(event.outcome, failure, event.first_token_at, *times)) is not None:
             self.latency.observe(*key, *sample, event.ended_at)
         if event.stream and (whole := whole_sample_of(event.outcome, failure, *times)) is not None:
             self.latency.observe_whole(*key, *whole, event.ended_at)

@@ -7,6 +7,7 @@ from math import inf
 import msgspec
 
 from hedgerow.policy.account import UNLIMITED, Limits
+from hedgerow.policy.gates.settings import GateSettings
 from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.quota import KEEP, SHARE
@@ -48,3 +49,4 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
     first_token: float = inf
     stall: float = inf
     total: float = inf
+    gates: GateSettings | None = None
