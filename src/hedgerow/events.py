@@ -167,10 +167,7 @@ class FirstToken(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerRejected(msgspec.Struct, frozen=True, gc=False):
-    """A gate of the route rejected an attempt's answer. `detail` says why and quotes nothing of it.
-
-    `delivered`: the answer had been committed, since it was streamed; its client has it all the same.
-    """
+    """A gate rejected an attempt's answer; `detail` quotes nothing of it. `delivered`: a stream, judged too late."""
 
     request_id: str
     route: str

@@ -64,6 +64,7 @@ class Hedger:
         "_alone",
         "_audience",
         "_candidates",
+        "_gates_blame",
         "_health",
         "_judge",
         "_listeners",
@@ -111,6 +112,7 @@ class Hedger:
 
     def _go_by(self, policy: Policy) -> None:
         self._policy = policy
+        self._gates_blame = policy.gates is not None and policy.gates.unhealthy
         self._plans: dict[float | tuple[float, bool, bool], Plan] = {}
         self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
 
@@ -192,19 +194,12 @@ class Hedger:
     ) -> None:
         """Let the health of targets learn from an attempt that failed; `had_all_its_time` as in `Health.failed`."""
         own = place.own_model if failure.kind is FailureClass.UPSTREAM_MISSING_MODEL else place.own_key
-        if failure.kind in TAKES_OUT and not own:
+        if (failure.kind in TAKES_OUT and not own) or (failure.kind is FailureClass.GATE and not self._gates_blame):
             return
         if failure.kind is FailureClass.RATE_LIMITED:
             self._judge.quota.limited(place.candidate, failure.retry_after, now)
         event = self._health.failed(
-            place.candidate,
-            failure,
-            now,
-            launched_at,
-            model,
-            stream=stream,
-            had_all_its_time=had_all_its_time,
-            gates_blame=self._policy.gates is not None and self._policy.gates.unhealthy,
+            place.candidate, failure, now, launched_at, model, stream=stream, had_all_its_time=had_all_its_time
         )
         if event is not None:
             self.emit(event)

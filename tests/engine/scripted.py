@@ -227,7 +227,9 @@ class World:
             )
             for name, pool in pools.items()
         ]
-        hedger = Hedger("fast", [t.place for t in targets], policy, listeners=[self.events.append], health=Health())
+        self.hedger = hedger = Hedger(
+            "fast", [t.place for t in targets], policy, listeners=[self.events.append], health=Health()
+        )
         prefix = None if policy.gates is None else policy.gates.prefix
         route = Route(hedger, targets, gates=Gates(Gatekeeper(gates, loop), prefix) if gates else None)
         self.gateway = Gateway(

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from hedgerow.events import (
+    AnswerRejected,
     AttemptEnded,
     AttemptLaunched,
     BreakerChanged,
@@ -83,6 +84,17 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "at": 1.6,
         "stream": True,
         "input_tokens": 7,
+    },
+    AnswerRejected: {
+        "event": "answer_rejected",
+        "request_id": "r1",
+        "route": "fast",
+        "attempt": 1,
+        "target": "b",
+        "gate": "min_chars",
+        "detail": "3 of 5 characters",
+        "at": 1.6,
+        "delivered": False,
     },
     AttemptEnded: {
         "event": "attempt_ended",
@@ -162,6 +174,7 @@ EVENTS: list[Event] = [
     AttemptLaunched("r1", 1, "b", Role.HEDGE, 1.3),
     HedgeSkipped("r1", "fast", Reason.BUDGET, 1.3, "10 %"),
     FirstToken("r1", 1, "b", Role.HEDGE, 1.3, 1.6, True, 7),
+    AnswerRejected("r1", "fast", 1, "b", "min_chars", "3 of 5 characters", 1.6, delivered=False),
     ENDED,
     RequestFinished("r1", "fast", "openai.chat", True, 1.0, 1.6, 2.0, 200, 1, 2, Outcome.WON, Usage(3, 4, 1)),
     TargetTakenOut("a", FailureClass.RATE_LIMITED, "HTTP 429", 2.0, 9.0),

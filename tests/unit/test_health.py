@@ -300,7 +300,7 @@ def test_targets_that_are_not_watched_have_no_breaker() -> None:
         (Failure(FailureClass.TIMEOUT_FIRST_TOKEN, "late"), True),
         (Failure(FailureClass.TIMEOUT_STALL, "silent"), True),
         (Failure(FailureClass.TIMEOUT_TOTAL, "late"), False),
-        (Failure(FailureClass.GATE, "json: it does not parse"), False),
+        (Failure(FailureClass.GATE, "json: it does not parse"), True),
     ],
     ids=lambda value: f"{value.kind}: {value.message}" if isinstance(value, Failure) else None,
 )
@@ -309,14 +309,6 @@ def test_whom_a_failure_blames(failure: Failure, blamed: bool) -> None:
     health = watched()
     changed = [isinstance(health.failed(X, failure, 0.0, 0.0), BreakerChanged) for _ in range(3)]
     assert changed == [False, False, blamed]
-
-
-def test_a_rejected_answer_blames_its_target_where_the_route_says_so() -> None:
-    rejected = Failure(FailureClass.GATE, "json: it does not parse")
-    assert blames_target(rejected, gates_blame=True)
-    health = watched()
-    changed = [isinstance(health.failed(X, rejected, 0.0, 0.0, gates_blame=True), BreakerChanged) for _ in range(3)]
-    assert changed == [False, False, True]
 
 
 def test_twenty_bad_requests_open_nothing() -> None:

@@ -167,12 +167,15 @@ class Attempt(Forwarder):
             return
         self.committed = True
         held, self.held = b"".join(self.held), []
+        trial = self.trial
+        if trial is not None:
+            trial.resume()
         forward = self._start(write, scanner, held)
         call.deliver_to(forward if self._decoder is None else self._forward_decoded)
         if scanner.watch(b""):
             self._complete()
-        elif self.trial is not None:
-            self.trial.delivered()
+        elif trial is not None and trial.closed is not None:
+            self.body_over(clean=trial.closed)
 
     def cancel(self) -> None:
         """Close its connection, if it has one."""

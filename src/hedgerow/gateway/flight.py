@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from math import inf
 from typing import TYPE_CHECKING
 
 from hedgerow.events import Failure, Outcome, Reason, Role, Usage
@@ -21,7 +20,6 @@ from hedgerow.gateway.paced import Paced
 from hedgerow.gateway.question import Question
 from hedgerow.gateway.trial import Reviewed, Trial
 from hedgerow.http.exchange import Exchange
-from hedgerow.http.upstream import Call
 from hedgerow.wire.base import Ending, Facts, Protocol
 from hedgerow.wire.passthrough import ENDPOINT
 
@@ -40,7 +38,6 @@ class Flight(Paced):
     __slots__ = (
         "_delivery",
         "_exchange",
-        "_gateway",
         "_gone",
         "_incoming",
         "_order",
@@ -53,7 +50,6 @@ class Flight(Paced):
         "request_id",
         "route",
         "skipped",
-        "started_at",
     )
 
     def __init__(
@@ -65,8 +61,7 @@ class Flight(Paced):
         facts: Facts,
         incoming: Incoming,
     ) -> None:
-        super().__init__(gateway.alarm.time)
-        self._gateway = gateway
+        super().__init__(gateway)
         self._exchange = exchange
         self.route = route
         self._incoming = incoming
@@ -194,11 +189,6 @@ class Flight(Paced):
             self._exchange.respond(500, answers.JSON, body)
         self._finish(Outcome.FAILED, None)
 
-    def last_data_at(self) -> float:
-        if self._paused:
-            return inf  # the silence while we do not read is the client's
-        return self._winner.last_data_at if self._winner is not None else self.started_at
-
     # Told by attempts.
 
     def answered(self, attempt: Attempt) -> None:
@@ -232,12 +222,6 @@ class Flight(Paced):
     def later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Have something called later; for what is too rare for the alarm."""
         return self._gateway.loop.call_later(seconds, call)
-
-    def linger(self, call: Call) -> None:
-        """The answer is complete, but its body may go on."""
-        if self._paused:
-            call.resume()  # what is left is not for the client, however slowly it reads
-        self._gateway.linger(call)
 
     def ended(self, ending: Ending) -> None:
         """The committed answer's body ended, broke off, or said that it is complete."""

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 from hedgerow.engine import Run
+from hedgerow.http.upstream import Call
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
+    from hedgerow.gateway.core import Gateway
 
 
 class Paced:
     """The part of a flight that the client's speed is the affair of; two of the exchange's `Listener` methods."""
 
-    __slots__ = ("_paused", "_winner", "run", "time")
+    __slots__ = ("_gateway", "_paused", "_winner", "run", "started_at", "time")
     run: Run
+    started_at: float
 
-    def __init__(self, time: Callable[[], float]) -> None:
-        self.time = time
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self.time = gateway.alarm.time
         self._winner: Attempt | None = None
         self._paused = False
 
@@ -35,3 +39,15 @@ class Paced:
             self._winner.last_data_at = self.time()
             self._winner.call.resume()
             self.run.watch()
+
+    def last_data_at(self) -> float:
+        """When a piece of the winner's answer last came; never, while we do not read."""
+        if self._paused:
+            return inf  # the silence while we do not read is the client's
+        return self._winner.last_data_at if self._winner is not None else self.started_at
+
+    def linger(self, call: Call) -> None:
+        """The answer is complete, but its body may go on."""
+        if self._paused:
+            call.resume()  # what is left is not for the client, however slowly it reads
+        self._gateway.linger(call)

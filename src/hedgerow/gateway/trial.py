@@ -36,7 +36,7 @@ class Gates(NamedTuple):
 class Trial:
     """One attempt's answer before its gates: a whole one, or the start of a stream, which is held back meanwhile."""
 
-    __slots__ = ("_asked", "_attempt", "_closed", "_flight", "_gates", "_handle", "_request", "_timer", "rejection")
+    __slots__ = ("_asked", "_attempt", "_flight", "_gates", "_handle", "_request", "_timer", "closed", "rejection")
 
     def __init__(self, flight: Flight, attempt: Attempt, gates: Gates, request: bytes) -> None:
         self._flight = flight
@@ -44,9 +44,10 @@ class Trial:
         self._gates = gates
         self._request = request
         self._asked = False
-        self._closed: bool | None = None  # whether the body ended cleanly; None while it goes on
         self._handle: Handle | None = None
         self._timer: TimerHandle | None = None
+        self.closed: bool | None = None
+        """Whether the body ended cleanly; None while it goes on."""
         self.rejection: Rejection | None = None
         """Which gate rejected the answer, and why."""
 
@@ -70,7 +71,7 @@ class Trial:
 
     def over(self, *, clean: bool) -> None:
         """The body ended before commit, or broke off. Until it is judged, a stream that is cut is no answer."""
-        self._closed = clean
+        self.closed = clean
         scanner = self._attempt.scanner
         if self._asked or scanner is None:
             return
@@ -79,12 +80,10 @@ class Trial:
         else:
             self._flight.lost(self._attempt, failure)
 
-    def delivered(self) -> None:
-        """The stream has won, and what was held of it is delivered: go on with the rest."""
+    def resume(self) -> None:
+        """The answer has won: read on, if a rejection had stopped that."""
         attempt = self._attempt
-        if self._closed is not None:
-            attempt.body_over(clean=self._closed)
-        elif self.rejection is not None and attempt.call is not None:
+        if self.rejection is not None and attempt.call is not None:
             attempt.last_data_at = self._flight.time()
             attempt.call.resume()
 
@@ -123,7 +122,7 @@ class Trial:
             self._flight.run.accepted(attempt.index)
             return
         self.rejection = rejection
-        if attempt.whole is None and self._closed is None and attempt.call is not None:
+        if attempt.call is not None:
             attempt.call.pause()  # whoever waits here reads on only when nobody better comes
         flight, target = self._flight, attempt.target.name
         log.info("request %s: the answer of %s was rejected: %s", flight.request_id, target, rejection)

@@ -56,14 +56,13 @@ _BLAMELESS = frozenset(
 )
 
 
-def blames_target(failure: Failure, *, had_all_its_time: bool = False, gates_blame: bool = False) -> bool:
+def blames_target(failure: Failure, *, had_all_its_time: bool = False) -> bool:
     """Whether it says that the target is unwell, so that its breaker should count it.
 
     Not what is the caller's doing, a decision about the content among it, nor a whole answer with nothing in it, which
     a prompt may ask for. Not a refused key, model or quota, nor a rate limit that says for how long: those take the
     target out (`TAKES_OUT`). A total limit ran out for the request: it blames only an attempt that `had_all_its_time`,
-    launched first and held to the route's own limit and no shorter one of the caller's. An answer that a gate rejected
-    blames it only where the route says so (`gates_blame`).
+    launched first and held to the route's own limit and no shorter one of the caller's.
     """
     kind = failure.kind
     if kind in _BLAMELESS:
@@ -72,8 +71,6 @@ def blames_target(failure: Failure, *, had_all_its_time: bool = False, gates_bla
         return not failure.retry_after
     if kind is FailureClass.EMPTY:
         return failure.body is None
-    if kind is FailureClass.GATE:
-        return gates_blame
     return kind is not FailureClass.TIMEOUT_TOTAL or had_all_its_time
 
 

@@ -123,9 +123,8 @@ class Health:
         *,
         stream: bool = True,
         had_all_its_time: bool = False,
-        gates_blame: bool = False,
     ) -> TargetTakenOut | BreakerChanged | None:
-        """Learn from an attempt that failed, after commit or before; the last two as for `blames_target`.
+        """Learn from an attempt that failed, after commit or before; `had_all_its_time` as in `blames_target`.
 
         The event is returned when a target is newly out or stays out for longer, or when its breaker changed. What is
         about a key or model of the client's own says nothing of the target and must not be told.
@@ -136,7 +135,7 @@ class Health:
         if watch is None:
             return None
         slow = stream and _slow(watch, now - launched_at)
-        blamed = blames_target(failure, had_all_its_time=had_all_its_time, gates_blame=gates_blame)
+        blamed = blames_target(failure, had_all_its_time=had_all_its_time)
         if not blamed and not (slow and failure.kind is FailureClass.TIMEOUT_TOTAL):
             return None
         key = (candidate.target, model if watch.per_model else "")
