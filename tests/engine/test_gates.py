@@ -191,7 +191,7 @@ class TestPrefix:
         assert client.outcome == "whole"
 
     def test_a_rejected_start_loses_to_a_good_stream(self) -> None:
-        bad = self.stream((0.5, "I cannot help with that"), (0.1, "..."))
+        bad = self.stream((0.5, "I cannot help with that"), (3.0, "..."))
         good = self.stream((1.0, "good and plenty"), (0.5, "..."))
         client, world = ask({"a": bad, "b": good}, [has("good")], STREAM, prefix=Prefix(3))
         assert client.text == delta("good and plenty") + delta("...") + STOP
