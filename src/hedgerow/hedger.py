@@ -33,6 +33,7 @@ from hedgerow.policy.controls import Controls
 from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
+from hedgerow.policy.lineup import lineup_of
 from hedgerow.policy.plan import Candidate, Plan, Refusal
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
@@ -67,6 +68,7 @@ class Hedger:
         "_gates_blame",
         "_health",
         "_judge",
+        "_lineup",
         "_listeners",
         "_plans",
         "_policy",
@@ -109,6 +111,7 @@ class Hedger:
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
         self._judge.knows(self._candidates)
+        self._lineup = lineup_of(self._candidates, self._health, self._judge.where)
 
     def _go_by(self, policy: Policy) -> None:
         self._policy = policy
@@ -126,7 +129,7 @@ class Hedger:
         """Take over what the hedger of this route's earlier configuration knows and has spent."""
         self._ask_of(old._judge)
         self._judge.change(self._policy, now)
-        self._judge.knows(self._candidates)
+        self._go_to(self.places)
         self._judge.sweep({candidate.target for candidate in self._candidates}, now)
 
     @property
@@ -157,9 +160,10 @@ class Hedger:
         """
         judge, candidates = self._judge, self._candidates
         judge.arrived(ask, now)
-        order = self._health.order(candidates, now, model)
+        lineup = self._lineup
+        order = self._health.order(candidates, now, model) if lineup is None else lineup.order(ask, now, model)
         indices: Sequence[int] = order.usable
-        if order.spare or order.probes:
+        if order.spare or order.probes or lineup is not None:
             indices = (*order.usable, *order.spare)
             candidates = tuple(candidates[index] for index in indices)
             for event in order.changed:

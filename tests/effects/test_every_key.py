@@ -8,13 +8,23 @@ from tests.effects import (
     test_budgets,
     test_connections,
     test_hedging,
+    test_order,
     test_routes,
     test_server,
     test_targets,
 )
 from tests.effects.support import TESTED
 
-MODULES = (test_breaker, test_budgets, test_connections, test_hedging, test_routes, test_server, test_targets)
+MODULES = (
+    test_breaker,
+    test_budgets,
+    test_connections,
+    test_hedging,
+    test_order,
+    test_routes,
+    test_server,
+    test_targets,
+)
 
 
 def test_every_key_has_a_test_of_its_effect() -> None:

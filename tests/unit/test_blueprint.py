@@ -27,6 +27,7 @@ from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.budget import Share
 from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.naming import RouteNames
+from hedgerow.policy.order import Rotate
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Conditions, Policy
@@ -43,6 +44,7 @@ targets:
     tls: {verify: false}
     proxy: http://me:pw@proxy.example:3128/
     price: {input: 0.25, output: 2, request: "0.01"}
+    weight: 3
     breaker: {failure_ratio: off, failures: 7, slow_after: 2s, slow_ratio: 40%, minimum: 5, window: 30s, open_for: 8s}
   b: {base_url: https://b.example/v1, api_key_file: key.txt, tls: {ca_file: ca.pem}, proxy: off}
   c: {base_url: https://c.example/v1}
@@ -54,6 +56,7 @@ routes:
     timeouts: {first_token: 3s, stall: 2s, total: 1m}
   "slow-*":
     targets: [c, a]
+    order: rotate
     hedge: {delay: off, budget: off}
     failover: {budget: off}
     timeouts: {first_token: 5s, stall: 6s, total: 7s}
@@ -146,6 +149,7 @@ def test_targets_arrive_whole_with_their_secrets(settings: Settings, tmp_path: P
                 proxy="http://me:pw@proxy.example:3128",
             ),
             price=Price(250_000_000, 2_000_000_000, 10_000_000),
+            weight=3,
             breaker=BreakerSettings(
                 failure_ratio=None,
                 failures=7,
@@ -201,7 +205,7 @@ def test_routes_arrive_whole_and_a_delay_that_is_off_never_comes(settings: Setti
         "slow-*": RouteBlueprint(
             targets=("c", "a"),
             policy=msgspec.structs.replace(
-                UNTOUCHED, delay="off", limits=Allowance(), first_token=5.0, stall=6.0, total=7.0
+                UNTOUCHED, order=Rotate(), delay="off", limits=Allowance(), first_token=5.0, stall=6.0, total=7.0
             ),
             reading=Reading(total=7.0),
         ),

@@ -31,6 +31,7 @@ from hedgerow.config import (
 from hedgerow.config.describe import describe
 from hedgerow.config.template import TEMPLATE
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, Spec
+from hedgerow.policy.order import Rotate
 from hedgerow.units import parse_duration, parse_size, show_duration, show_size
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -50,6 +51,7 @@ targets:
     tls: {verify: false}
     proxy: http://me:pw@proxy.example:3128/
     price: {input: 0.25, output: "2.000000001", request: $0.01}
+    weight: 3
     breaker:
       {failure_ratio: off, failures: 7, slow_after: 2s, slow_ratio: 40%, minimum: 5, window: 30s, open_for: 10s,
        successes: 2}
@@ -61,6 +63,7 @@ targets:
 routes:
   fast:
     targets: [a, b, b]
+    order: rotate
     hedge:
       delay: {slo: 1.2s}
       mode: shadow
@@ -150,6 +153,7 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert (b.secret, b.model, b.passthrough) == ("sk-from-file", None, False)
     fast = full.routes["fast"]
     assert (fast.targets, fast.attempts) == (("a", "b", "b"), 2)
+    assert (fast.order, a.weight, b.weight) == (Rotate(), 3, 1)
     assert fast.hedge.model_dump() == {
         "delay": Slo(1.2),
         "mode": "shadow",

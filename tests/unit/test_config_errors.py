@@ -329,6 +329,11 @@ ROUTES = [
         ["4: routes.r.targets[1]: there is no target 'opnai'; did you mean 'openai'?"],
     ),
     (
+        "an order that is none",
+        route("order: fastst"),
+        ["6: routes.r.order: got 'fastst'; expected fixed or rotate"],
+    ),
+    (
         "no targets in a route",
         f"{GOOD_TARGET}routes: {{r: {{targets: []}}}}\n",
         ["2: routes.r.targets: needs at least one target"],

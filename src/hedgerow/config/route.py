@@ -9,7 +9,9 @@ from pydantic import Field
 from hedgerow.config.base import Model, Patience
 from hedgerow.config.fields import FLAG, NAMES, PATHS, whole
 from hedgerow.config.hedge import Failover, Hedge, Spend
+from hedgerow.config.order import ORDER
 from hedgerow.policy.delay import Off
+from hedgerow.policy.order import OrderRule
 
 TOTAL = 600.0
 FIRST_TOKEN = 60.0
@@ -37,6 +39,9 @@ class Route(Model):
     targets: Annotated[tuple[str, ...], NAMES]
     """Names of targets, in the order they are tried. A name may be repeated: `[openai, openai]` hedges a slow call \
 with a second one to the same provider."""
+    order: Annotated[OrderRule | None, ORDER] = None
+    """Which of them is asked first, and which next. `fixed`: as they are listed. `rotate`: each in turn, as often as \
+its `weight` says. See [the order of targets](order.md)."""
     hedge: Hedge = Hedge()
     failover: Failover = Failover()
     spend: Spend = Spend()

@@ -110,6 +110,8 @@ Left out, targets with the same host and key share one."""
     headers: Annotated[dict[str, SecretStr], HEADERS] = Field(default={}, repr=False)
     """More headers for every request to this target."""
     price: Price | None = None
+    weight: Annotated[int, whole(1, 1_000)] = 1
+    """How often the target is asked first, beside the others of a route whose `order` goes by weights."""
     breaker: Breaker = Breaker()
     connections: Connections = Connections()
     tls: TargetTls = TargetTls()

@@ -43,6 +43,7 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     key_header: str = "auto"
     stream_usage: bool = True
     price: Price | None = None
+    weight: int = 1
     breaker: BreakerSettings = BreakerSettings()
 
 

@@ -134,9 +134,8 @@ class _Site:
         self._pool = pooled.pool
         self._seen: dict[Family, Target] = {}
         self.families = target.families
-        self.place = Place(
-            Candidate(name, target.account), own_key=not target.passthrough, own_model=target.model is not None
-        )
+        candidate = Candidate(name, target.account, target.weight)
+        self.place = Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
 
     def seen_by(self, family: Family) -> Target:
         """The target for requests of this family."""

@@ -49,6 +49,7 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         key_header=target.key_header,
         stream_usage=target.stream_usage,
         price=_price(target.price),
+        weight=target.weight,
         breaker=_breaker(target.breaker),
     )
 
@@ -116,6 +117,7 @@ def _policy(route: config.Route) -> Policy:
     hedge, timeouts, only_if = route.hedge, route.timeouts, route.hedge.only_if
     window = hedge.window.samples
     return Policy(
+        order=route.order,
         delay=show(hedge.delay, show_duration),
         min_delay=hedge.min_delay,
         max_delay=hedge.max_delay,

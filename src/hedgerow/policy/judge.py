@@ -23,14 +23,17 @@ from hedgerow.policy.delay import Fixed, Percentile, Slo, Spec, parse_delay, sho
 from hedgerow.policy.guards import Background, Deadline, Guard, KillSwitch, OnlyIf, Rollout, TooLarge, first_refusal
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.lessons import Lessons
+from hedgerow.policy.order import Rotate
 from hedgerow.policy.outage import Throttle
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.price import Price
 from hedgerow.policy.quota import Quota, QuotaGuard
+from hedgerow.policy.rotate import Rotation
 from hedgerow.policy.rules import Choice, Rules
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
 from hedgerow.policy.when import When
+from hedgerow.policy.where import Where
 from hedgerow.units import parse_duration
 
 COMMON = 0.75
@@ -80,11 +83,15 @@ class Judge:
         """From an attempt that won."""
         self._accounts: dict[str, str] = {}
         self.when = When(self._latency, self._rules(), cost=self._hedge_cost, correlation=self._correlation)
+        self.where = self._where()
+        """None: as the targets are listed."""
         self._set_guards()
 
     def change(self, policy: Policy, now: float) -> None:
         """Go on with another policy; statistics and balances stay."""
-        self._policy = policy
+        before, self._policy = self._policy, policy
+        if policy.order != before.order:
+            self.where = self._where()
         self._latency.resize(policy.learning)
         self.apply(now)
 
@@ -155,6 +162,7 @@ class Judge:
     def state(self, now: float) -> dict[str, Any]:
         """What holds now, for people."""
         return {
+            "order": {"rule": "fixed"} if self.where is None else self.where.view(),
             "delay": show(self._rules().spec),
             "delays": self.when.view(),
             "spend": self.spend.state(now),
@@ -199,6 +207,13 @@ class Judge:
         price = self._shared.prices.get(event.target, _FREE)
         cost = price.cost(read, made or 0)
         self.spend.settle(event.request_id, event.attempt, cost, read + (made or 0), event.ended_at)
+
+    def _where(self) -> Where | None:
+        match self._policy.order:
+            case None:
+                return None
+            case Rotate():
+                return Rotation()
 
     def _rules(self) -> Rules:
         policy, delays = self._policy, (self.controls.delay, self._shared.controls.delay)

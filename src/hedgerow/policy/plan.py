@@ -11,10 +11,14 @@ from hedgerow.events import Reason, Role
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A place an attempt can go. Candidates with one `account` share a key, and so its limits."""
+    """A place an attempt can go. Candidates with one `account` share a key, and so its limits.
+
+    `weight`: how often it is first, beside others, where a route goes by that.
+    """
 
     target: str
     account: str
+    weight: float = 1.0
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):

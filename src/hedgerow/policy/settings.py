@@ -9,6 +9,7 @@ import msgspec
 from hedgerow.policy.account import UNLIMITED, Limits
 from hedgerow.policy.gates.settings import GateSettings
 from hedgerow.policy.latency.cells import Learning
+from hedgerow.policy.order import OrderRule
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.quota import KEEP, SHARE
 
@@ -26,10 +27,12 @@ class Conditions(msgspec.Struct, frozen=True, gc=False):
 class Policy(msgspec.Struct, frozen=True, gc=False):
     """How a route hedges. Times are seconds, `inf` switches a rule off; see `Plan`.
 
+    `order` None: targets are asked as they are listed.
     `delay` is a number of seconds or a rule as `delay.show` writes it. `target` and `warmup_delay` as in `when.Rules`.
     `shadow`: decide everything, launch no hedge. `throttle` None: nothing stops hedges in an outage.
     """
 
+    order: OrderRule | None = None
     delay: float | str = inf
     min_delay: float = 0.0
     max_delay: float = inf
