@@ -18,14 +18,14 @@ from bench.eval_told import Cap, Told
 from bench.streams import Stream
 from hedgerow.alarm import Alarm
 from hedgerow.events import AttemptEnded, Failure, FirstToken, Listener, Outcome, Reason, Role
-from hedgerow.hedger import Hedger, Place
+from hedgerow.hedger import Hedger
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.budget import FAILOVERS, HEDGES, Share
 from hedgerow.policy.health import Health, Probe
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.outage import ThrottleSettings
-from hedgerow.policy.plan import Candidate
+from hedgerow.policy.plan import Candidate, Place
 from hedgerow.policy.settings import Policy
 from hedgerow.testing import VirtualLoop, run_virtual
 

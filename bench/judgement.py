@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Run
 from hedgerow.events import AttemptEnded, FirstToken, Headers, Outcome, Role
-from hedgerow.hedger import Hedger, Place
+from hedgerow.hedger import Hedger
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.breaker import Breaker, BreakerSettings
@@ -24,7 +24,7 @@ from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.latency.cells import Cells, Learning
 from hedgerow.policy.outage import ThrottleSettings
-from hedgerow.policy.plan import Candidate
+from hedgerow.policy.plan import Candidate, Place
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds

@@ -13,8 +13,6 @@ from functools import partial
 from math import inf
 from typing import Any, cast, get_args
 
-import msgspec
-
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Driver, Run
 from hedgerow.events import (
@@ -34,23 +32,10 @@ from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
 from hedgerow.policy.lineup import lineup_of
-from hedgerow.policy.plan import Candidate, Plan, Refusal
+from hedgerow.policy.plan import Candidate, Place, Plan, Refusal
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
 from hedgerow.wire.limits import rate_limits
-
-
-class Place(msgspec.Struct, frozen=True, gc=False):
-    """A target as a route sees it.
-
-    `own_key` and `own_model` tell whether key and model come from our configuration: only then does a refusal say
-    anything about the next request.
-    """
-
-    candidate: Candidate
-    own_key: bool = True
-    own_model: bool = True
-
 
 log = logging.getLogger("hedgerow")
 _BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carries its traffic")

@@ -18,13 +18,13 @@ from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing, Ways
 from hedgerow.gateway.target import Target, key_style
 from hedgerow.gateway.trial import Gates
-from hedgerow.hedger import Hedger, Place
+from hedgerow.hedger import Hedger
 from hedgerow.http.exchange import Listener
 from hedgerow.http.head import fields_in
 from hedgerow.http.upstream import Sink
 from hedgerow.policy.gates.gate import Gate
 from hedgerow.policy.health import Health
-from hedgerow.policy.plan import Candidate
+from hedgerow.policy.plan import Candidate, Place
 from hedgerow.policy.settings import Policy
 from hedgerow.testing import VirtualLoop, run_virtual
 from hedgerow.wire.base import Family

@@ -17,13 +17,13 @@ from hedgerow.gateway.reload_watch import stamp_of
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing, Ways
 from hedgerow.gateway.target import Target, key_style
-from hedgerow.hedger import Hedger, Place
+from hedgerow.hedger import Hedger
 from hedgerow.http.client import Pool
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.naming import RouteNames
-from hedgerow.policy.plan import Candidate
+from hedgerow.policy.plan import Candidate, Place
 from hedgerow.wire.base import Family
 
 MakePool = Callable[[str, Origin, PoolSettings], Pool]

@@ -7,10 +7,10 @@ import re
 import msgspec
 
 from hedgerow.gateway.headers import KEYS, Incoming, without
-from hedgerow.hedger import Place
 from hedgerow.http.client import Pool
 from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
+from hedgerow.policy.plan import Place
 from hedgerow.wire.base import KEY_HEADERS, Family
 
 _VERSION = re.compile(rb"/v1(?:alpha|beta)?\d*(?=/)")

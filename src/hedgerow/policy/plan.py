@@ -21,6 +21,18 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     weight: float = 1.0
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A target as a route sees it.
+
+    `own_key` and `own_model` tell whether key and model come from our configuration: only then does a refusal say
+    anything about the next request.
+    """
+
+    candidate: Candidate
+    own_key: bool = True
+    own_model: bool = True
+
+
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """The rules of one race. Times are seconds; `inf` switches a rule off.
 
