@@ -109,3 +109,33 @@ def test_extra_headers_replace_the_clients() -> None:
     assert b"\r\nanthropic-version: 2023-06-01\r\n" in sent(pools, "a")[0]
     assert b"\r\nanthropic-beta: x: y\r\n" in sent(pools, "a")[0]
     assert b"\r\nanthropic-version: 1999\r\n" in sent(pools, "b")[0]
+
+
+LIGHT = {"model": "m-light", "max_tokens": 256, "reasoning.effort": "low", "tool_choice": None}
+ASKED = (
+    b'{"model": "fast", "stream": true, "reasoning": {"effort":"high", "summary": 1}, "tool_choice": 1, "messages": []}'
+)
+
+
+@effect_of("targets.<name>.override")
+def test_requests_to_this_target_only_are_sent_with_its_own_fields(key: str) -> None:
+    quiet = {f"targets.{name}.stream_usage": False for name in "ab"}
+    changes = {key.replace("<name>", "b"): LIGHT, **quiet}
+    pools, client = play(settings(changes), {"a": SILENT}, ASKED)
+    assert sent(pools, "a")[1] == ASKED
+    assert sent(pools, "b")[1] == (
+        b'{"max_tokens":256,"model": "m-light", "stream": true, '
+        b'"reasoning": {"effort":"low", "summary": 1}, "messages": []}'
+    )
+    assert client.answer_headers[b"x-hedgerow-target"] == b"b"
+    assert b"m-light" not in client.text
+
+
+def test_a_route_whose_targets_all_override_alike_sends_all_the_same() -> None:
+    changes = {f"targets.{name}.override": {"max_tokens": 9} for name in "abc"}
+    pools, _ = play(settings(changes), {"a": SILENT})
+    assert sent(pools, "a")[1] == sent(pools, "b")[1]
+    assert sent(pools, "b")[1].count(b'"max_tokens":9') == 1
+    pools, _ = play(settings({**changes, "targets.a.override": {}}), {"a": SILENT})
+    assert b"max_tokens" not in sent(pools, "a")[1]
+    assert sent(pools, "b")[1].count(b'"max_tokens":9') == 1

@@ -44,7 +44,7 @@ targets:
     stream_usage: false
     base_url: https://A.example:8443/v1/
     api_key: ${KEY}
-    model: m-1
+    override: {model: m-1, max_tokens: 256, reasoning.effort: low, stop: null, metadata: {tier: [light]}}
     account: acme
     headers: {X-Team: "${TEAM:-none}", OpenAI-Organization: org}
     connections: {max: 7, queue: 0, queue_timeout: 100ms, connect_timeout: 1.5, idle_timeout: 1m30s}
@@ -58,6 +58,7 @@ targets:
   b:
     base_url: https://b.example/v1
     api_key_file: key.txt
+    model: m-2
     proxy: off
     price: {request: 3}
 routes:
@@ -140,7 +141,7 @@ def full(folder: Path) -> Settings:
 
 def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     a, b = full.targets["a"], full.targets["b"]
-    assert (a.base_url, a.secret, a.model, a.account_name) == ("https://a.example:8443/v1", "sk-1", "m-1", "acme")
+    assert (a.base_url, a.secret, a.sent_model, a.account_name) == ("https://a.example:8443/v1", "sk-1", "m-1", "acme")
     assert a.extra_headers() == [(b"x-team", b"none"), (b"openai-organization", b"org")]
     assert a.connections.model_dump() == {
         "max": 7,
@@ -150,7 +151,9 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
         "idle_timeout": 90.0,
     }
     assert (a.tls.verify, a.proxy, b.proxy) == (False, "http://me:pw@proxy.example:3128", "off")
-    assert (b.secret, b.model, b.passthrough) == ("sk-from-file", None, False)
+    fields = {"max_tokens": 256, "reasoning.effort": "low", "stop": None, "metadata": {"tier": ["light"]}}
+    assert a.override == {"model": "m-1", **fields}
+    assert (b.secret, b.sent_model, b.passthrough) == ("sk-from-file", "m-2", False)
     fast = full.routes["fast"]
     assert (fast.targets, fast.attempts) == (("a", "b", "b"), 2)
     assert (fast.order, a.weight, b.weight) == (Rotate(), 3, 1)

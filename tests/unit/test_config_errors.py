@@ -271,6 +271,55 @@ TARGETS = [
     ),
     ("a blank model", target("model: ' '"), ["3: targets.a.model: is empty"]),
     (
+        "two models",
+        target("override: {model: x}\n    model: y"),
+        ["3: targets.a.override.model: targets.a.model is set too; keep one of the two"],
+    ),
+    (
+        "a model of nothing",
+        target("override: {model: }"),
+        ["3: targets.a.override.model: expected the name of a model"],
+    ),
+    (
+        "overrides that are a list",
+        target("override: [max_tokens]"),
+        [
+            (
+                "3: targets.a.override: got a list; "
+                "expected a mapping of the request's fields to values such as {max_tokens: 256}"
+            )
+        ],
+    ),
+    (
+        "a field that is no name",
+        target("override: {a b: 1}"),
+        ['3: targets.a.override."a b": expected the name of a field: letters and _, with dots into objects'],
+    ),
+    (
+        "a field within another",
+        target("override: {reasoning.effort: low, reasoning: {effort: high}}"),
+        ['3: targets.a.override."reasoning.effort": is within reasoning, which is set as a whole; keep one of the two'],
+    ),
+    (
+        "a number that JSON does not know",
+        target("override: {seed: [1e999]}"),
+        ["3: targets.a.override.seed: holds a number that JSON does not know"],
+    ),
+    (
+        "an overridden stream",
+        target("override: {stream: false}"),
+        [
+            (
+                "3: targets.a.override.stream: stream cannot be overridden: it is the question, or what hedgerow "
+                "decides by, as are audio, background, best_of, cachedContent, candidateCount, container, "
+                "contents, continuationToken, conversation, fallback_credit_token, generationOutputConfig, input,"
+                " instructions, mcp_servers, messages, modalities, n, plugins, previous_response_id, prompt, "
+                "responseModalities, search_parameters, store, stream_format, stream_options, suffix, system, "
+                "systemInstruction, thread, tools, web_search_options"
+            )
+        ],
+    ),
+    (
         "a header of ours",
         target("headers: {Content-Length: '3'}"),
         ["3: targets.a.headers.Content-Length: is set by hedgerow itself and cannot be overridden"],
@@ -738,7 +787,7 @@ BEYOND_A_SCHEMA = {
     *("a budget of 0%", "a budget of 0.05%", "a budget of 100.1%"),
     *("a port too high", "IPv6 without brackets", "a port from the environment", "a key that is not there"),
     *("an unknown default route", "passthrough with keys of our own", "a circle", "no host", "a URL with an umlaut"),
-    *("a bad proxy with a password",),
+    *("a bad proxy with a password", "two models", "a field within another", "a number that JSON does not know"),
 }
 FOR_A_SCHEMA = [case for case in SECTIONS + TARGETS + ROUTES + SERVER if case[0] not in BEYOND_A_SCHEMA]
 

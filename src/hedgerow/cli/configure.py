@@ -126,4 +126,4 @@ def _show(settings: Settings) -> None:
 
 
 def _place(target: Target) -> str:
-    return f"{target.model or '(as asked)'} at {target.base_url}"
+    return f"{target.sent_model or '(as asked)'} at {target.base_url}"

@@ -56,6 +56,8 @@ def _target(name: str, target: Target) -> Iterator[Problem]:
         yield Problem((*here, "key_header"), "has no effect: the target has no key; set api_key or drop it")
     for header in key_headers(target) & target.headers.keys() if not keyless else ():
         yield Problem((*here, "headers"), f"{header} contradicts {show_path((*here, 'api_key'))}; keep one of the two")
+    if target.model is not None and "model" in target.override:
+        yield Problem((*here, "override", "model"), f"{show_path((*here, 'model'))} is set too; keep one of the two")
     if target.tls.ca_file is not None and not target.tls.verify:
         yield Problem(
             (*here, "tls", "ca_file"),

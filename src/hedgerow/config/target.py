@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
@@ -22,6 +22,7 @@ from hedgerow.config.network import (
     ApiKey,
     SecretFile,
 )
+from hedgerow.config.override import OVERRIDE
 from hedgerow.events import Headers
 
 
@@ -104,6 +105,10 @@ for Gemini's, else `Authorization: Bearer`. Azure wants `api-key`."""
     stream_usage: Annotated[bool, FLAG] = True
     """Ask the target to report the tokens of every stream, so that they are on record; clients that did not ask do \
 not see the report. Turn it off for a server that refuses `stream_options`."""
+    override: Annotated[dict[str, Any], OVERRIDE] = Field(default_factory=dict)
+    """Fields that requests to this target are sent with, whatever the client says, so that a light model can back a \
+heavy one: `{model: gpt-5-nano, max_completion_tokens: 300, reasoning_effort: low}`. `null` removes a field. A dot \
+leads into an object: `reasoning.effort`, `generationConfig.maxOutputTokens`. Not for embeddings."""
     account: Annotated[str | None, text()] = None
     """Targets of one account share a rate limit and a quota: when one is limited, the others are known to be. \
 Left out, targets with the same host and key share one."""
@@ -122,6 +127,11 @@ Left out, targets with the same host and key share one."""
     def passthrough(self) -> bool:
         """Whether the client's own key is sent on."""
         return self.api_key == PASSTHROUGH
+
+    @property
+    def sent_model(self) -> str | None:
+        """The model name sent to the target; None when it is the client's."""
+        return self.override.get("model", self.model)
 
     @property
     def secret(self) -> str | None:

@@ -42,6 +42,7 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     families: tuple[Family, ...] = (Family.OPENAI,)
     key_header: str = "auto"
     stream_usage: bool = True
+    override: tuple[tuple[str, bytes | None], ...] = ()
     price: Price | None = None
     weight: int = 1
     breaker: BreakerSettings = BreakerSettings()

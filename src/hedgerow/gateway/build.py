@@ -25,6 +25,7 @@ from hedgerow.policy.judge import Shared
 from hedgerow.policy.naming import RouteNames
 from hedgerow.policy.plan import Candidate, Place
 from hedgerow.wire.base import Family
+from hedgerow.wire.override import tree_of
 
 MakePool = Callable[[str, Origin, PoolSettings], Pool]
 """The pool of connections to the target of this name."""
@@ -157,4 +158,5 @@ class _Site:
             style=key_style(target.key_header, family),
             as_sent=target.key_header == "auto" and family in (Family.ANTHROPIC, Family.GEMINI),
             stream_usage=target.stream_usage,
+            override=tree_of(target.override) or None,
         )

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from math import inf
 
+import msgspec
+
 from hedgerow import config
 from hedgerow.config import Settings
 from hedgerow.gateway.blueprint import Blueprint, Certificate, Reading, RouteBlueprint, ServerBlueprint, TargetBlueprint
@@ -42,16 +44,23 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         account=target.account_name,
         secret=target.secret,
         passthrough=target.passthrough,
-        model=target.model,
+        model=target.sent_model,
         headers=target.extra_headers(),
         pool=_pool(target, environ),
         families=tuple(map(Family, target.protocol)),
         key_header=target.key_header,
         stream_usage=target.stream_usage,
+        override=tuple(_override(target)),
         price=_price(target.price),
         weight=target.weight,
         breaker=_breaker(target.breaker),
     )
+
+
+def _override(target: config.Target) -> Iterable[tuple[str, bytes | None]]:
+    for name, value in target.override.items():
+        if name != "model":
+            yield name, None if value is None else msgspec.json.encode(value)
 
 
 def _price(price: config.Price | None) -> Price | None:

@@ -75,6 +75,8 @@ class Question:
         if self._written or not self._ours:
             return body
         body = protocol.rewrite(body, facts, target.model, usage=self.adds_usage(target), stream=self.collects)
+        if target.override is not None:
+            body = protocol.override(body, target.override)
         if self._route.alike:
             exchange.body = body  # nobody needs the original: keep one of the two
             self._written = True

@@ -31,10 +31,15 @@ class Route:
         self.targets = tuple(targets)
         self.reading = reading
         self.gates = gates
-        self.alike = len({(target.model, target.stream_usage) for target in targets}) == 1
+        self.alike = all(_wants(target) == _wants(targets[0]) for target in targets)
 
     def owns(self, model: str | None) -> bool:
         """Whether this is the route's name or one that its pattern stands for."""
         if model is None:
             return False
         return model == self.name or (self.name.endswith("*") and model.startswith(self.name[:-1]))
+
+
+def _wants(target: Target) -> object:
+    """What a body depends on, of all that a target wants otherwise than the client."""
+    return target.model, target.stream_usage, target.override

@@ -12,6 +12,7 @@ from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
 from hedgerow.policy.plan import Place
 from hedgerow.wire.base import KEY_HEADERS, Family
+from hedgerow.wire.override import Tree
 
 _VERSION = re.compile(rb"/v1(?:alpha|beta)?\d*(?=/)")
 """What the path of a base URL stands for."""
@@ -61,6 +62,7 @@ class Target:
         "mark",
         "model",
         "name",
+        "override",
         "place",
         "stream_usage",
     )
@@ -79,10 +81,13 @@ class Target:
         style: KeyStyle,
         as_sent: bool,
         stream_usage: bool,
+        override: Tree | None = None,
     ) -> None:
         """With `as_sent` a client's own key is sent on in the field it came in, and not as `style` says."""
         self.stream_usage = stream_usage
         """Whether streams are asked to report their tokens."""
+        self.override = override
+        """Fields that requests are sent here with, whatever the client says; None where there are none."""
         self._style = style
         self._as_sent = as_sent
         self._foreign = KEYS - {style.name}

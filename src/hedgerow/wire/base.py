@@ -15,6 +15,7 @@ import msgspec
 from hedgerow.answer import Answer
 from hedgerow.events import Failure, Headers, Usage
 from hedgerow.wire import failures
+from hedgerow.wire.override import Tree, override
 from hedgerow.wire.reading import BodyReading, Reading, text_of
 
 
@@ -133,6 +134,10 @@ class Protocol(ABC):
 
         `usage` asks a stream to report usage, `stream` asks for a stream where the client did not.
         """
+
+    def override(self, body: bytes, tree: Tree) -> bytes:
+        """The body with a target's own fields, where this protocol's bodies have any that are a matter of taste."""
+        return override(body, tree)
 
     def retarget(self, target: bytes, facts: Facts, model: str | None, *, stream: bool = False) -> bytes:
         """The path and query to ask for, where they say more than the endpoint; as `rewrite` for bodies."""

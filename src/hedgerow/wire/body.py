@@ -7,8 +7,9 @@ a copy per attempt in objects; here the body is cut at those few places.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,7 +39,8 @@ quote is one, and only the body's own brace is closed."""
 _TAIL = 256
 """Bytes of the body's end in which that is looked for."""
 
-_OPEN = re.compile(rb"%(blank)s\{(%(blank)s\})?" % _PARTS)
+OPEN = re.compile(rb"%(blank)s\{(%(blank)s\})?" % _PARTS)
+"""The start of an object; group 1 is the rest of an empty one."""
 _MODEL = re.compile(rb'"model"%(colon)s(%(string)s)' % _PARTS, re.DOTALL)
 _TOKEN = re.compile(rb"(%(string)s)(%(colon)s)?|[{}\[\]]" % _PARTS, re.DOTALL)
 _VALUE = re.compile(rb"%(string)s|%(scalar)s" % _PARTS, re.DOTALL)
@@ -66,10 +68,10 @@ def edit(body: bytes, members: Mapping[str, Value], *, unique: bool = False) -> 
             cuts += [(a, b, value if isinstance(value, bytes) else value(body[a:b])) for a, b in spans]
         else:
             missing.append(b'"%b":%b' % (name.encode(), value if isinstance(value, bytes) else value(None)))
-    if missing and (brace := _OPEN.match(body)) is not None:
+    if missing and (brace := OPEN.match(body)) is not None:
         at = brace.end() if brace[1] is None else brace.start(1)
         cuts.append((at, at, b",".join(missing) + (b"," if brace[1] is None else b"")))
-    return _spliced(body, sorted(cuts))
+    return spliced(body, sorted(cuts))
 
 
 def asking_for_usage(options: bytes | None) -> bytes:
@@ -102,10 +104,11 @@ def replace_model(body: bytes, model: str, *, unique: bool = False) -> bytes:
                 return b"".join((_FIRST[:-1], value, body[end:]))
         if (span := _near(body, "model") or _only_model(body)) is not None:
             return b"".join((body[: span[0]], value, body[span[1] :]))
-    return _spliced(body, [(start, end, value) for start, end in _spans(body, "model")])
+    return spliced(body, [(start, end, value) for start, end in _spans(body, "model")])
 
 
-def _spliced(body: bytes, cuts: list[tuple[int, int, bytes]]) -> bytes:
+def spliced(body: bytes, cuts: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """`body` with each cut (start, end, what to put there) made; they are in order and do not overlap."""
     pieces: list[bytes] = []
     done = 0
     for start, end, value in cuts:
@@ -122,7 +125,7 @@ def _spans(body: bytes, name: str, *, unique: bool = False) -> list[tuple[int, i
     key = b'"%b"' % name.encode()
     if body.find(key) < 0 and (body.find(_ESCAPE) < 0 or _ESCAPED.search(body) is None):
         return []
-    return [(start, end) for found, start, end in _members(body) if found == key or _is(found, name)]
+    return [(member.start, member.end) for member in members(body) if member.name == name]
 
 
 def _near(body: bytes, name: str) -> tuple[int, int] | None:
@@ -147,10 +150,30 @@ def _only_model(body: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _members(body: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """The top-level members: the key as it is spelled, and where the value is."""
+class Member(NamedTuple):
+    """A member of an object: the key as it is spelled, with its quotes, where that starts, and where the value is."""
+
+    key: bytes
+    at: int
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str | None:
+        """What the key spells; None for one that is no text."""
+        if b"\\" not in self.key:
+            return self.key[1:-1].decode("utf-8", "replace")
+        try:
+            name: str = msgspec.json.decode(self.key)
+        except msgspec.DecodeError:
+            return None
+        return name
+
+
+def members(body: bytes) -> Iterator[Member]:
+    """The top-level members."""
     depth = 0
-    key, start = b"", 0  # of the object or array that is open
+    key, at, start = b"", 0, 0  # of the object or array that is open
     for token in _TOKEN.finditer(body):
         text = token[0]
         if text in b"{[":
@@ -158,19 +181,10 @@ def _members(body: bytes) -> Iterator[tuple[bytes, int, int]]:
         elif text in b"}]":
             depth -= 1
             if depth == 1:
-                yield key, start, token.end()
+                yield Member(key, at, start, token.end())
         elif depth == 1 and token[2]:
             value = _VALUE.match(body, token.end())
             if value is not None:
-                yield token[1], value.start(), value.end()
+                yield Member(token[1], token.start(), value.start(), value.end())
             else:
-                key, start = token[1], token.end()
-
-
-def _is(key: bytes, name: str) -> bool:
-    if b"\\" not in key:
-        return False
-    try:
-        return bool(msgspec.json.decode(key) == name)
-    except msgspec.DecodeError:
-        return False
+                key, at, start = token[1], token.start(), token.end()

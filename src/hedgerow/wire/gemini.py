@@ -16,6 +16,7 @@ from hedgerow.wire.base import Facts, Family, Protocol, Scanner
 from hedgerow.wire.gemini_array import GeminiArray
 from hedgerow.wire.gemini_reading import GeminiReading, gemini_answer
 from hedgerow.wire.gemini_scan import GeminiBody, GeminiStream
+from hedgerow.wire.override import Tree, override, twin_of
 from hedgerow.wire.reading import Reading
 from hedgerow.wire.request import Reader, Routed
 from hedgerow.wire.skipped import Skipped
@@ -104,6 +105,10 @@ class Gemini(Protocol):
     ) -> bytes:
         """The body as it is: the path says all that a target may want otherwise."""
         return body
+
+    def override(self, body: bytes, tree: Tree) -> bytes:
+        """The body with a target's own fields, spelled as the client spells them."""
+        return override(body, tree, twin_of)
 
     def retarget(self, target: bytes, facts: Facts, model: str | None, *, stream: bool = False) -> bytes:
         """The path with `model` in it; with `stream`, that of a stream of events."""

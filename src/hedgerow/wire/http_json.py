@@ -14,6 +14,7 @@ from hedgerow.wire.base import ACCEPTED, Ending, Facts, Family, Scanner, Verdict
 from hedgerow.wire.body import replace_model
 from hedgerow.wire.failures import classify_frame
 from hedgerow.wire.openai_base import OpenAIProtocol
+from hedgerow.wire.override import Tree, override
 from hedgerow.wire.sse import BOM
 from hedgerow.wire.whole import WholeBody, not_json
 
@@ -71,6 +72,10 @@ class JsonEndpoint(OpenAIProtocol):
         if model is None or facts.model is None or model == facts.model:
             return body
         return replace_model(body, model)
+
+    def override(self, body: bytes, tree: Tree) -> bytes:
+        """The body with a target's own fields, where it is JSON."""
+        return override(body, tree) if _is_object(body) else body
 
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
         """A scanner for a whole body, or for a stream of which nothing is known."""
@@ -164,6 +169,13 @@ def _members(body: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return found if isinstance(found, dict) else {}
+
+
+def _is_object(body: bytes) -> bool:
+    try:
+        return body[:64].lstrip()[:1] == b"{" and bool(_members(body) or True)
+    except ValueError:
+        return False
 
 
 def _value(member: Any) -> Any:

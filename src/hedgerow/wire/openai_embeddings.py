@@ -12,6 +12,7 @@ from hedgerow.wire.base import ACCEPTED, Facts, Scanner, Verdict
 from hedgerow.wire.body import replace_model
 from hedgerow.wire.failures import classify_frame
 from hedgerow.wire.openai_base import OpenAIProtocol
+from hedgerow.wire.override import Tree
 from hedgerow.wire.request import Reader, Routed, model_of
 from hedgerow.wire.whole import WholeBody, not_json
 
@@ -58,6 +59,10 @@ class OpenAIEmbeddings(OpenAIProtocol):
         if model is None or model == facts.model:
             return body
         return replace_model(body, model, unique=True)
+
+    def override(self, body: bytes, tree: Tree) -> bytes:
+        """The body as it is: vectors of other parameters are no backup for each other."""
+        return body
 
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
         """A scanner for as many embeddings as there are inputs."""

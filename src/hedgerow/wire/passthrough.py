@@ -11,6 +11,7 @@ from hedgerow.events import Failure, FailureClass, Headers
 from hedgerow.wire import errors, gemini_errors
 from hedgerow.wire.base import ACCEPTED, Ending, Facts, Family, Protocol, Scanner, Verdict
 from hedgerow.wire.body import replace_model
+from hedgerow.wire.override import Tree
 
 
 class _Request(msgspec.Struct, gc=False):
@@ -55,6 +56,10 @@ class Passthrough(Protocol):
         if model is None or facts.model is None or model == facts.model:
             return body
         return replace_model(body, model)
+
+    def override(self, body: bytes, tree: Tree) -> bytes:
+        """The body as it is: nobody here knows its fields."""
+        return body
 
     def retarget(self, target: bytes, facts: Facts, model: str | None, *, stream: bool = False) -> bytes:
         """The path with its model replaced, where it had one."""
