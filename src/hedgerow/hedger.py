@@ -17,6 +17,7 @@ from hedgerow.alarm import Alarm
 from hedgerow.engine import Driver, Run
 from hedgerow.events import (
     AttemptEnded,
+    AttemptLaunched,
     Event,
     Failure,
     FailureClass,
@@ -24,6 +25,8 @@ from hedgerow.events import (
     Headers,
     Listener,
     Reason,
+    RequestFinished,
+    RequestStarted,
     Role,
 )
 from hedgerow.policy.ask import Ask
@@ -37,9 +40,12 @@ from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
 from hedgerow.wire.limits import rate_limits
 
+_HEDGE = Role.HEDGE  # a member of an enum is slow to look up
 log = logging.getLogger("hedgerow")
 _BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carries its traffic")
 _FAULTY = Refusal(Reason.BUDGET, "nobody could be asked: hedgerow itself failed at it, its log says where")
+_OF_REQUESTS = (RequestStarted, AttemptLaunched, FirstToken, AttemptEnded, RequestFinished)
+"""What happens in every request."""
 _Audience = dict[type[Event], tuple[Listener, ...]]
 
 
@@ -57,9 +63,9 @@ class Hedger:
         "_listeners",
         "_plans",
         "_policy",
-        "heard",
         "name",
         "places",
+        "watched",
     )
 
     def __init__(
@@ -79,8 +85,8 @@ class Hedger:
             for kind in get_args(Event)
         }
         self._ask_of(Judge(name, policy, shared))
-        self.heard = frozenset(kind for kind, audience in self._audience.items() if audience)
-        """What somebody listens to; other records need not be made."""
+        self.watched = any(self._listeners[kind] for kind in _OF_REQUESTS)
+        """Whether somebody listens to what becomes of each request; else only what is learned from need be told."""
         self._go_to(places)
         self._go_by(policy)
 
@@ -147,8 +153,10 @@ class Hedger:
         judge.arrived(ask, now)
         lineup = self._lineup
         order = self._health.order(candidates, now, model) if lineup is None else lineup.order(ask, now, model)
-        indices: Sequence[int] = order.usable
+        indices, hedgeable = order.usable, None
         if order.spare or order.probes or lineup is not None:
+            # Where one is broken no hedge may start at all, and is to be told so, not that nobody is left to hedge to.
+            hedgeable = None if order.broken else len(order.usable) or None
             indices = (*order.usable, *order.spare)
             candidates = tuple(candidates[index] for index in indices)
             for event in order.changed:
@@ -156,9 +164,7 @@ class Hedger:
         choice = judge.choose(ask, candidates, now)
         plan = self._plan(choice.delay, ask, now)
         may = partial(self._may, ask, choice, candidates, order, refusal, model)
-        # Where one is broken no hedge may start at all, and is to be told so, not that nobody is left to hedge to.
-        usable = len(indices) if order.broken else len(order.usable) or len(indices)
-        return Run(driver, plan, candidates, may, alarm=alarm, stall=self._policy.stall, hedgeable=usable), indices
+        return Run(driver, plan, candidates, may, alarm=alarm, stall=self._policy.stall, hedgeable=hedgeable), indices
 
     def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:
         """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
@@ -167,7 +173,7 @@ class Hedger:
     def launched(self, place: Place, ask: Ask, role: Role, now: float, model: str = "") -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""
         if place.own_key:
-            self._judge.quota.spent(place.candidate, ask, now, hedge=role is Role.HEDGE)
+            self._judge.quota.spent(place.candidate, ask, now, hedge=role is _HEDGE)
         return self._health.launched(place.candidate, now, model)
 
     def failed(
@@ -266,7 +272,7 @@ class Hedger:
         candidate: int,
         now: float,
     ) -> Refusal | None:
-        if role is Role.HEDGE:
+        if role is _HEDGE:
             if refusal is not None:  # it costs the budget nothing
                 return refusal
             if order.broken or self._health.allows(candidates[candidate], now, model) == "no":

@@ -63,7 +63,9 @@ class Attempt(Forwarder):
     )
 
     def __init__(self, flight: Flight, index: int, target: Target, role: Role, now: float, held_limit: int) -> None:
-        super().__init__(flight.time, now)
+        self._time = flight.time
+        self.last_data_at = now
+        self.received = 0
         self._flight = flight
         self._held_limit = held_limit
         self._feed: Callable[[bytes], Verdict | None] | None = None

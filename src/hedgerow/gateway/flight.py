@@ -6,9 +6,7 @@ client that left or reads slowly. Whatever happens, the request ends once: `_fin
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hedgerow.events import Failure, Outcome, Reason, Role, Usage
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("hedgerow.gateway")
-_HEDGE, _WON = Role.HEDGE, Outcome.WON  # a member of an enum is slow to look up
+_PRIMARY, _HEDGE, _WON = Role.PRIMARY, Role.HEDGE, Outcome.WON  # a member of an enum is slow to look up
 
 
 class Flight(Paced):
@@ -87,7 +85,8 @@ class Flight(Paced):
     def start(self) -> None:
         """Launch the first attempt."""
         self._exchange.listener = self
-        records.started(self)
+        if self.route.hedger.watched:
+            records.started(self)
         if not self.protocol.hedgeable:
             self.skip(Reason.SIDE_EFFECTS, ENDPOINT, _HEDGE)
         self.run.start(self.started_at)
@@ -95,25 +94,27 @@ class Flight(Paced):
     # The engine's Driver.
 
     def launch(self, attempt: int, candidate: int, role: Role) -> None:
+        hedger, question, exchange = self.route.hedger, self.question, self._exchange
         target = self.route.targets[self._order[candidate]]
-        now = self.time() if attempt else self.started_at
+        now = self.started_at
         if attempt:
+            now = self.time()
             self.hedged = self.hedged or role is _HEDGE
-            log.info(
-                "request %s: %s at target %s after %.3f s", self.request_id, role, target.name, now - self.started_at
-            )
+            who, after = self.request_id, now - self.started_at
+            log.info("request %s: %s at target %s after %.3f s", who, role, target.name, after)
         limits = self._gateway.limits
-        held_limit = limits.held_bytes if self.question.asked.stream else limits.answer_bytes
+        held_limit = limits.held_bytes if question.asked.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
-        launched.probe = self.route.hedger.launched(target.place, self.ask, role, now, self.facts.model or "")
+        launched.probe = hedger.launched(target.place, self.ask, role, now, self.facts.model or "")
         self.attempts.append(launched)
-        records.launched(self, launched)
+        if hedger.watched:
+            records.launched(self, launched)
         launched.call = target.send(
             launched,
-            method=self._exchange.method,
-            target=self.question.path(self._exchange, target),
+            method=exchange.method,
+            target=question.path(exchange, target),
             incoming=self._incoming,
-            body=self.question.body(self._exchange, target),
+            body=question.body(exchange, target),
             resend=self.facts.forbids_hedge is None,
         )
 
@@ -129,16 +130,21 @@ class Flight(Paced):
 
     def commit(self, attempt: int) -> None:
         winner = self._winner = self.attempts[attempt]
+        hedger = self.route.hedger
         if winner.probe is not None:
-            self.route.hedger.over(winner.probe)
+            hedger.over(winner.probe)
         if (status := winner.status or 200) < 300 and winner.rejection is None:  # else it is only handed through
             model, stream = self.facts.model or "", self.ask.stream
-            self.route.hedger.answered(winner.target.place, winner.launched_at, self.time(), model, stream=stream)
+            hedger.answered(winner.target.place, winner.launched_at, self.time(), model, stream=stream)
         records.first_token(self, winner)
         if winner.whole is not None:
             fields = to_client(winner.headers) + answers.marks(self, winner)
             self._exchange.respond(status, (), winner.whole, fields)
-            self._complete(winner, winner.scanner.ending(True).usage if winner.scanner else None)
+            if hedger.watched or self.ask.stream or winner.role is not _PRIMARY:
+                self._complete(winner, winner.scanner.ending(True).usage if winner.scanner else None)
+            else:  # its end is no news: nobody listens, nothing is learned from it, and it spent no budget
+                winner.ended = True
+                self._finish(_WON, status)
             return
         body, self._exchange.body = self._exchange.body, b""  # streams are many and long, and nobody will ask again
         if self.question.collects:
@@ -219,10 +225,6 @@ class Flight(Paced):
             had_all_its_time=attempt.index == 0 and self._incoming.patience >= self.route.reading.total,
         )
 
-    def later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
-        """Have something called later; for what is too rare for the alarm."""
-        return self._gateway.loop.call_later(seconds, call)
-
     def ended(self, ending: Ending) -> None:
         """The committed answer's body ended, broke off, or said that it is complete."""
         winner, delivery = self._winner, self._delivery
@@ -289,6 +291,7 @@ class Flight(Paced):
         if self._gateway.debug:
             took, route = self.time() - self.started_at, self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
-        records.finished(self, winner, launched, outcome, status, usage)
+        if self.route.hedger.watched:
+            records.finished(self, winner, launched, outcome, status, usage)
         if launched > 1 or self.skipped is not None:
             self.route.hedger.finished(self.request_id, launched, self.time())

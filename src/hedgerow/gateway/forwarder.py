@@ -19,7 +19,7 @@ _TAIL = 4
 
 
 class Forwarder(ABC):
-    """The part of an attempt that is busy after commit."""
+    """The part of an attempt that is busy after commit. The attempt sets it up, as a flight does with `Paced`."""
 
     __slots__ = (
         "_collected",
@@ -33,11 +33,10 @@ class Forwarder(ABC):
         "received",
     )
 
-    def __init__(self, time: Callable[[], float], now: float) -> None:
-        self._time = time
-        self.last_data_at = now
-        self.received = 0
-        """Bytes of the body, up to what is collected."""
+    _time: Callable[[], float]
+    last_data_at: float
+    received: int
+    """Bytes of the body, up to what is collected."""
 
     @abstractmethod
     def _complete(self) -> None:

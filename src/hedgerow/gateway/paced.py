@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -51,3 +53,7 @@ class Paced:
         if self._paused:
             call.resume()  # what is left is not for the client, however slowly it reads
         self._gateway.linger(call)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Have something called later; for what is too rare for the alarm."""
+        return self._gateway.loop.call_later(seconds, call)

@@ -1,4 +1,4 @@
-"""The records that tell listeners of a request; each is made only where somebody hears its kind."""
+"""The records that tell of a request: those of each one only where somebody listens (`Hedger.watched`) or learns."""
 
 from __future__ import annotations
 
@@ -30,11 +30,8 @@ _MODEL = 200
 
 def started(flight: Flight) -> None:
     """A request begins."""
-    hedger = flight.route.hedger
-    if RequestStarted not in hedger.heard:
-        return
     model = flight.facts.model
-    hedger.emit(
+    flight.route.hedger.emit(
         RequestStarted(
             flight.request_id,
             flight.route.name,
@@ -48,10 +45,8 @@ def started(flight: Flight) -> None:
 
 def launched(flight: Flight, attempt: Attempt) -> None:
     """An attempt begins."""
-    hedger = flight.route.hedger
-    if AttemptLaunched in hedger.heard:
-        target = attempt.target.name
-        hedger.emit(AttemptLaunched(flight.request_id, attempt.index, target, attempt.role, attempt.launched_at))
+    launch = flight.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
+    flight.route.hedger.emit(AttemptLaunched(*launch))
 
 
 def skipped(flight: Flight, reason: Reason, detail: str, role: Role) -> None:
@@ -63,9 +58,11 @@ def skipped(flight: Flight, reason: Reason, detail: str, role: Role) -> None:
 def first_token(flight: Flight, attempt: Attempt) -> None:
     """An attempt has won."""
     hedger = flight.route.hedger
-    if FirstToken not in hedger.heard:
-        return
-    tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
+    tell = hedger.emit
+    if not flight.protocol.hedgeable:
+        if not hedger.watched:
+            return
+        tell = hedger.tell
     tell(
         FirstToken(
             flight.request_id,
@@ -83,12 +80,8 @@ def first_token(flight: Flight, attempt: Attempt) -> None:
 def rejected(flight: Flight, attempt: Attempt, rejection: Rejection, *, delivered: bool) -> None:
     """A gate rejected an attempt's answer, now."""
     hedger = flight.route.hedger
-    if AnswerRejected in hedger.heard:
-        told = rejection.gate, rejection.detail
-        target = attempt.target.name
-        hedger.emit(
-            AnswerRejected(flight.request_id, hedger.name, attempt.index, target, *told, flight.time(), delivered)
-        )
+    told = attempt.target.name, rejection.gate, rejection.detail
+    hedger.emit(AnswerRejected(flight.request_id, hedger.name, attempt.index, *told, flight.time(), delivered))
 
 
 def ended(
@@ -96,11 +89,13 @@ def ended(
 ) -> Usage | None:
     """An attempt is over, now. Returns its usage, where anybody wants to hear of it."""
     hedger = flight.route.hedger
-    if AttemptEnded not in hedger.heard:
-        return usage
+    tell = hedger.emit
+    if not flight.protocol.hedgeable:
+        if not hedger.watched:
+            return usage
+        tell = hedger.tell
     if usage is None and outcome is not Outcome.WON:
         usage = attempt.usage()
-    tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
     tell(
         AttemptEnded(
             flight.request_id,
@@ -127,10 +122,7 @@ def finished(
     flight: Flight, winner: Attempt | None, launched: int, outcome: Outcome, status: int | None, usage: Usage | None
 ) -> None:
     """A request is over, now, after so many attempts."""
-    hedger = flight.route.hedger
-    if RequestFinished not in hedger.heard:
-        return
-    hedger.emit(
+    flight.route.hedger.emit(
         RequestFinished(
             flight.request_id,
             flight.route.name,

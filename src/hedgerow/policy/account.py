@@ -75,6 +75,7 @@ class Account:
         "_limited",
         "_money",
         "_tokens",
+        "earning",
         "limits",
         "name",
         "over",
@@ -106,13 +107,13 @@ class Account:
             None if self.limits.hedges is None else self._hedges,
             None if self.limits.failovers is None else self._failovers,
         )
+        self.earning = tuple(budget for budget in (self._hedges, self._failovers) if budget is not None)
+        """The budgets that every request earns for."""
 
     def earn(self) -> None:
         """A request has come."""
-        if self._hedges is not None:
-            self._hedges.requests += 1
-        if self._failovers is not None:
-            self._failovers.requests += 1
+        for budget in self.earning:
+            budget.requests += 1
 
     def lacks(self, claim: Claim) -> Refusal | None:
         """The limit that this claim would pass, None where there is none."""

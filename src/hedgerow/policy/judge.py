@@ -77,6 +77,8 @@ class Judge:
         self.quota = shared.quota
         """What is left of the rate limits of targets with a key of ours."""
         self.spend = Spend(name, self._limits(), shared.funds)
+        self.arrived = self.spend.earn
+        """A request has come: it earns its share of the budgets."""
         self._kill_switch = KillSwitch(f"route {name}")
         self._lessons = Lessons(self._latency, self._throttle, self._pair)
         self.learn = self._lessons.answered
@@ -100,10 +102,6 @@ class Judge:
         self.spend.resize(self._limits(), now)
         self.when.change(self._rules())
         self._set_guards()
-
-    def arrived(self, ask: Ask, now: float) -> None:
-        """A request has come: it earns its share of the budgets."""
-        self.spend.earn(ask, now)
 
     def choose(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> Choice:
         """When this request is to be hedged."""

@@ -63,9 +63,9 @@ class Lessons:
 
     def answered(self, event: FirstToken) -> None:
         """An attempt has won."""
-        took, further = event.at - event.launched_at, self._further.pop(event.request_id, None)
+        took, throttle = event.at - event.launched_at, self.throttle
+        further = self._further.pop(event.request_id, None) if self._further else None
         self.latency.observe(event.target, event.stream, event.input_tokens, took, False, event.at)
-        throttle = self.throttle
         if event.role is _PRIMARY:
             if throttle is not None and (further is None or not further.late):
                 throttle.first(False, event.at)

@@ -73,8 +73,10 @@ class Spend:
     def earn(self, ask: Ask, now: float) -> None:
         """A request has come."""
         funds = self._funds
-        self._route.earn()
-        funds.everybody.earn()
+        for budget in self._route.earning:  # as `Account.earn` does: this is on every request's path
+            budget.requests += 1
+        for budget in funds.everybody.earning:
+            budget.requests += 1
         if funds.tenants.limited:
             funds.tenants.of(ask.tenant, funds.at(now)).earn()
 

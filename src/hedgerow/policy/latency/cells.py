@@ -169,21 +169,15 @@ class LatencyModel:
     For an answer that is not streamed, the first token comes when it is complete.
     """
 
-    __slots__ = ("first_tokens", "wholes")
+    __slots__ = ("first_tokens", "observe", "observe_whole", "wholes")
 
     def __init__(self, learning: Learning = Learning()) -> None:  # noqa: B008  # frozen
         self.first_tokens = Cells(learning)
         self.wholes = Cells(learning)
-
-    def observe(self, target: str, stream: bool, input_tokens: int, seconds: float, censored: bool, now: float) -> None:
-        """An attempt's first token took `seconds`, or with `censored` at least as many (see `samples.sample_of`)."""
-        self.first_tokens.observe(target, stream, input_tokens, seconds, censored, now)
-
-    def observe_whole(
-        self, target: str, stream: bool, input_tokens: int, seconds: float, censored: bool, now: float
-    ) -> None:
+        self.observe = self.first_tokens.observe
+        """What an attempt's first token took, see `Cells.observe` and `samples.sample_of`."""
+        self.observe_whole = self.wholes.observe
         """The same for an attempt's complete answer (see `samples.whole_sample_of`)."""
-        self.wholes.observe(target, stream, input_tokens, seconds, censored, now)
 
     def first_token(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
         """Time to the first token, see `Cells.distribution`."""
