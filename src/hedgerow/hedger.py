@@ -40,7 +40,7 @@ from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
 from hedgerow.wire.limits import rate_limits
 
-_HEDGE = Role.HEDGE  # a member of an enum is slow to look up
+_PRIMARY, _FAILOVER = Role.PRIMARY, Role.FAILOVER  # a member of an enum is slow to look up
 log = logging.getLogger("hedgerow")
 _BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carries its traffic")
 _FAULTY = Refusal(Reason.BUDGET, "nobody could be asked: hedgerow itself failed at it, its log says where")
@@ -173,7 +173,8 @@ class Hedger:
     def launched(self, place: Place, ask: Ask, role: Role, now: float, model: str = "") -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""
         if place.own_key:
-            self._judge.quota.spent(place.candidate, ask, now, hedge=role is _HEDGE)
+            hedge = role is not _PRIMARY and role is not _FAILOVER
+            self._judge.quota.spent(place.candidate, ask, now, hedge=hedge)
         return self._health.launched(place.candidate, now, model)
 
     def failed(
@@ -255,6 +256,7 @@ class Hedger:
             first_token=policy.first_token if ask.stream else inf,
             total=total,
             replayable=ask.replayable,
+            width=policy.width,
             gate_wait=inf if gates is None else gates.wait,
             strict=gates is not None and gates.strict,
         )
@@ -272,7 +274,7 @@ class Hedger:
         candidate: int,
         now: float,
     ) -> Refusal | None:
-        if role is _HEDGE:
+        if role is not _FAILOVER:
             if refusal is not None:  # it costs the budget nothing
                 return refusal
             if order.broken or self._health.allows(candidates[candidate], now, model) == "no":

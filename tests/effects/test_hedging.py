@@ -166,6 +166,42 @@ def test_shadow_decides_and_pays_and_launches_nothing(
     assert len(story.failed_over()) == 3 - len(hedged)
 
 
+RACE: Mapping[str, object] = {"routes.<name>.hedge": {"mode": "race"}}
+
+
+def test_in_a_race_two_targets_are_asked_together_and_no_budget_but_a_given_one_holds() -> None:
+    story = tell(settings(RACE), {"a": SILENT, "b": QUICK}, every(1.0, 30))
+    assert [role for _, target, role, _ in story.launches if target == "b"] == [Role.RACER] * 30
+    assert story.reasons(Role.RACER) == []
+    assert [client.ended_at for client in story.clients[:2]] == [0.1, 1.1]
+    few = {"mode": "race", "budget": "0.1%", "burst": 2, "per_minute": 0}
+    story = tell(settings({"routes.<name>.hedge": few}), {"a": after(0.2), "b": QUICK}, every(1.0, 5))
+    assert [client.answer_headers[b"x-hedgerow-target"] for client in story.clients] == [b"b", b"b", b"a", b"a", b"a"]
+    assert story.reasons(Role.RACER) == [Reason.BUDGET] * 3
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (Sent(headers=OPTED_OUT), Reason.CLIENT_OPT_OUT),
+        (Sent(body=STREAM[:-1] + b',"n":2}'), Reason.SIDE_EFFECTS),
+        (Sent(body=STREAM[:-1] + b',"service_tier":"flex"}'), Reason.BACKGROUND),
+    ],
+)
+def test_what_must_not_be_hedged_is_not_raced(sent: Sent, reason: Reason) -> None:
+    story = tell(settings(RACE), {"a": QUICK, "b": QUICK}, [sent])
+    assert [target for _, target, _, _ in story.launches] == ["a"]
+    assert story.reasons(Role.RACER) == [reason]
+
+
+@effect_of("routes.<name>.hedge.width")
+@pytest.mark.parametrize(("width", "asked_"), [(2, ["a", "b"]), (3, ["a", "b", "c"])])
+def test_so_many_targets_race(key: str, width: int, asked_: list[str]) -> None:
+    story = tell(settings({**RACE, key: width}), {"a": SILENT, "b": after(0.5), "c": after(0.2)}, [Sent()])
+    assert [(target, at) for _, target, _, at in story.launches] == [(target, 0.0) for target in asked_]
+    assert story.clients[0].ended_at == (0.5 if width == 2 else 0.2)
+
+
 @effect_of("routes.<name>.hedge.burst")
 @pytest.mark.parametrize("burst", [1, 3])
 def test_so_many_hedges_may_start_in_a_row(key: str, burst: int) -> None:

@@ -68,6 +68,7 @@ routes:
     hedge:
       delay: {slo: 1.2s}
       mode: shadow
+      width: 3
       target: p99.9
       min_delay: 100ms
       max_delay: 1s
@@ -160,6 +161,7 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert fast.hedge.model_dump() == {
         "delay": Slo(1.2),
         "mode": "shadow",
+        "width": 3,
         "target": 0.999,
         "min_delay": 0.1,
         "max_delay": 1.0,
@@ -443,6 +445,17 @@ def test_every_way_to_write_a_delay(written: str, spec: Spec) -> None:
     assert Hedge(delay=spec).delay == spec  # settings made in code
     assert [each for each in settings.warnings if "0s" not in each] == []
     jsonschema.validate(yaml.safe_load(text), json_schema())
+
+
+def test_keys_of_races_are_warned_about_where_there_is_none_and_the_other_way_round() -> None:
+    target = "targets: {a: {base_url: 'https://a.example/v1'}}\n"
+    for hedge, key, why in (
+        ("{mode: race, min_delay: 1s}", "min_delay", "has no effect in mode: race, where there is no delay"),
+        ("{mode: race, outage: {max_tokens: 30}}", "outage", "has no effect in mode: race, where there is no delay"),
+        ("{width: 2}", "width", "has no effect without mode: race"),
+    ):
+        text = f"{target}routes: {{r: {{targets: [a, a], hedge: {hedge}}}}}\n"
+        assert loads(text, {}).warnings == [f"hedgerow.yaml:2: routes.r.hedge.{key}: {why}"]
 
 
 def test_keys_of_learned_delays_are_warned_about_where_the_delay_is_fixed() -> None:

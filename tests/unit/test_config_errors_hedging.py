@@ -60,7 +60,8 @@ VALUES = [
     wrong("hedge.delay", "true", "true", DELAY),
     wrong("hedge.delay", "2h", "'2h'", "a delay between 0s and 1h"),
     wrong("hedge.delay", "{slo: 2h}", "a mapping", "a delay between 0s and 1h"),
-    wrong("hedge.mode", "dry", "'dry'", "one of on, shadow"),
+    wrong("hedge.mode", "dry", "'dry'", "one of on, shadow, race"),
+    wrong("hedge.width", "1", "1", "a whole number from 2 to 10"),
     *(wrong("hedge.target", bad, got, PERCENTILE) for bad, got in (("p40", "'p40'"), ("p100", "'p100'"), ("99", "99"))),
     wrong("hedge.min_delay", "soon", "'soon'", A_DURATION),
     wrong("hedge.min_delay", "off", "'off'", A_DURATION),
@@ -116,6 +117,17 @@ VALUES = [
 KEYS = [
     hedge("delay: 1s, delya: 2s", "delya: unknown key; did you mean 'delay'?"),
     hedge("warmup: {sample: 5}", "warmup.sample: unknown key; did you mean 'samples'?"),
+    hedge(
+        "mode: race, width: 3",
+        "width: is 3, but the route allows 2 attempts in all: list more targets or raise max_attempts",
+    ),
+    *(
+        hedge(
+            f"mode: race, {key}: 1",
+            f"{key}: cannot be set with mode: race, which waits for no delay; drop one of the two",
+        )
+        for key in ("delay", "max_hedges")
+    ),
     hedge("only_if: {header: {x-a: b}}", "only_if.header: unknown key; did you mean 'headers'?"),
     hedge("only_if: {headers: {x-a: 1}}", "only_if.headers.x-a: expected text: put the value in quotes"),
     (route("failover: 20%"), ["6: routes.r.failover: got text; expected a mapping"]),

@@ -132,6 +132,8 @@ def hedging(route: Route) -> str:
     if hedge.kill_switch or route.background:
         return f"no hedge: {'kill_switch' if hedge.kill_switch else 'background'} is set"
     match hedge.delay:
+        case _ if hedge.races:
+            when = f"by asking {hedge.width} targets together"
         case Fixed(seconds):
             when = f"after {show_duration(seconds)}"
         case Auto():
@@ -140,7 +142,7 @@ def hedging(route: Route) -> str:
             when = f"in time for {show_duration(seconds)}"
         case spec:
             when = f"after {show(spec, show_duration)}, learned from the latency"
-    cap = "" if hedge.budget is None else f", at most {show_percent(hedge.budget)} of requests"
+    cap = "" if hedge.cap is None else f", at most {show_percent(hedge.cap)} of requests"
     return f"{'would hedge' if hedge.mode == 'shadow' else 'hedge'} {when}{cap}"
 
 

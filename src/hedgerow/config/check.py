@@ -192,11 +192,11 @@ def _bare_host(name: str, target: Target) -> Iterator[Problem]:
 
 def _idle_hedge(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
     here = ("routes", name)
-    if route.hedges and route.hedge.delay == Fixed(0.0):
+    if route.hedges and not route.hedge.races and route.hedge.delay == Fixed(0.0):
         budget = route.hedge.budget
         who = "every request" if budget is None else f"every request that hedge.budget ({show_percent(budget)}) allows"
         yield Problem((*here, "hedge", "delay"), f"is 0s: {who} is sent at once to several targets and paid for")
-    if not route.hedge.model_fields_set or route.hedge.delay == Off():
+    if not route.hedge.model_fields_set or (route.hedge.delay == Off() and not route.hedge.races):
         return
     if len(route.targets) == 1:
         only = route.targets[0]
@@ -208,7 +208,7 @@ def _idle_hedge(name: str, route: Route, targets: Mapping[str, Target]) -> Itera
         yield Problem((*here, "hedge"), "has no effect: no two of the route's targets speak the same API")
     elif route.attempts == 1:
         yield Problem((*here, "hedge"), f"has no effect while {show_path((*here, 'max_attempts'))} is 1")
-    elif route.hedge.max_hedges >= route.attempts:
+    elif not route.hedge.races and route.hedge.max_hedges >= route.attempts:
         yield Problem(
             (*here, "hedge", "max_hedges"),
             f"{route.hedge.max_hedges} cannot be reached: the route allows {route.attempts} attempts in all",

@@ -23,13 +23,25 @@ _LEARNED = ("target", "min_delay", "max_delay", "warmup")
 
 def times(name: str, route: Route) -> Iterator[Problem]:
     """Delays, bounds and timeouts that leave no time for what they are to time."""
-    if route.hedges:
+    if route.hedge.races:
+        yield from _race(name, route)
+    elif route.hedges:
         yield from _first_delay(name, route)
         if not isinstance(route.hedge.delay, Fixed):
             yield from _learned(name, route)
     for key in ("first_token", "stall"):
         if getattr(route.timeouts, key) > route.timeouts.total:
             yield _clash(name, route, ("timeouts", key), _TOTAL, "it could never run out")
+
+
+def _race(name: str, route: Route) -> Iterator[Problem]:
+    hedge, at = route.hedge, ("routes", name, "hedge")
+    if hedge.width > route.attempts:
+        many = f"the route allows {route.attempts} attempts in all"
+        yield Problem((*at, "width"), f"is {hedge.width}, but {many}: list more targets or raise max_attempts")
+    for key in ("delay", "max_hedges"):
+        if key in hedge.model_fields_set:
+            yield Problem((*at, key), "cannot be set with mode: race, which waits for no delay; drop one of the two")
 
 
 def _first_delay(name: str, route: Route) -> Iterator[Problem]:
@@ -87,7 +99,7 @@ def unpriced(
 def worthless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
     """A limit of nought where every further attempt costs something."""
     others = [targets[each].price for each in route.targets[1:] if each in targets]
-    if not route.hedges or not all(price and any(dict(price).values()) for price in others):
+    if route.hedge.races or not route.hedges or not all(price and any(dict(price).values()) for price in others):
         return
     for key in ("usd_per_hour", "usd_per_day", "usd_per_month"):
         if getattr(route.spend, key) == 0:
@@ -99,7 +111,12 @@ def worthless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterato
 def without_effect(name: str, route: Route) -> Iterator[Problem]:
     """Warnings about keys that matter only to learned delays, where the delay is fixed."""
     hedge = route.hedge
-    if isinstance(hedge.delay, Fixed):
+    if hedge.races:
+        for key in (key for key in (*_LEARNED, "outage") if key in hedge.model_fields_set):
+            yield Problem(("routes", name, "hedge", key), "has no effect in mode: race, where there is no delay")
+    elif "width" in hedge.model_fields_set:
+        yield Problem(("routes", name, "hedge", "width"), "has no effect without mode: race")
+    elif isinstance(hedge.delay, Fixed):
         for key in (key for key in _LEARNED if key in hedge.model_fields_set):
             text = f"has no effect: hedge.delay is {show_duration(hedge.delay.seconds)}, nothing is learned for it"
             yield Problem(("routes", name, "hedge", key), text)

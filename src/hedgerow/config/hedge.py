@@ -103,8 +103,11 @@ target is tried as well. `2s`: fixed. `p95`: what 95 % of the target's recent at
 `ema(p95)` smooths it. `auto`: what cuts `target` most for the `budget`, learned from both targets, spent on the \
 prompt sizes where it helps most. `{slo: 1.2s}`: early enough that the backup can still make it. `0`: at once. `off` \
 never hedges: the other targets are then used only when one fails."""
-    mode: Annotated[Literal["on", "shadow"], one_of("on", "shadow")] = "on"
-    """`shadow` decides everything and launches nothing: the event log says what would have been hedged."""
+    mode: Annotated[Literal["on", "shadow", "race"], one_of("on", "shadow", "race")] = "on"
+    """`shadow` decides everything and launches nothing: the event log says what would have been hedged. `race` waits \
+for no delay: `width` targets are asked together, and the first good answer wins."""
+    width: Annotated[int, whole(2, 10)] = 2
+    """How many targets are asked together in `mode: race`."""
     target: Annotated[float, PERCENTILE] = 0.99
     """The percentile of the time to first token that `delay: auto` cuts."""
     min_delay: Annotated[float, duration(0.0, _HOUR)] = 0.05
@@ -117,7 +120,7 @@ never hedges: the other targets are then used only when one fails."""
     """Most attempts started by delay for one request. Attempts after a failure do not count."""
     budget: Annotated[float | None, percentage(0.001, 1.0, zero=" (no cap); to hedge nothing, set delay: off")] = 0.1
     """Most attempts started by delay, as a share of the route's requests: a hard cap. Attempts after a failure do not \
-count. `off` sets no cap."""
+count. `off` sets no cap. In `mode: race` it is off unless set: then a race is run for so many requests."""
     burst: Annotated[float, number(1, 1_000_000)] = 10.0
     """How many may start in a row before they must have been earned."""
     per_minute: Annotated[float, number(0, 1_000_000)] = 1.0
@@ -139,6 +142,16 @@ it, for regular traffic."""
     quota_share: Annotated[float, share(0.001, 1.0)] = 0.2
     """Hedges take at most this share of the capacity that the primary target reports."""
     outage: Outage = Outage()
+
+    @property
+    def races(self) -> bool:
+        """Whether several targets are asked together."""
+        return self.mode == "race"
+
+    @property
+    def cap(self) -> float | None:
+        """The cap on further attempts, as a share of requests; None where there is none."""
+        return None if self.races and "budget" not in self.model_fields_set else self.budget
 
     @property
     def first_delay(self) -> float | None:

@@ -69,4 +69,6 @@ answer is one whole body. A request there needs no model."""
     @property
     def hedges(self) -> bool:
         """Whether any request of the route can ever be hedged."""
+        if self.hedge.races:
+            return self.attempts > 1
         return self.attempts > 1 and self.hedge.max_hedges > 0 and self.hedge.delay != Off()

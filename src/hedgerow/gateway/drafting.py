@@ -17,7 +17,7 @@ from hedgerow.http.proxy import proxy_for
 from hedgerow.policy.account import Limits
 from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.budget import Share
-from hedgerow.policy.delay import show
+from hedgerow.policy.delay import Off, show
 from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.price import Price
@@ -127,13 +127,14 @@ def _policy(route: config.Route) -> Policy:
     window = hedge.window.samples
     return Policy(
         order=route.order,
-        delay=show(hedge.delay, show_duration),
+        delay=show(Off() if hedge.races else hedge.delay, show_duration),
         min_delay=hedge.min_delay,
         max_delay=hedge.max_delay,
         target=hedge.target,
         warmup_delay=inf if hedge.warmup.delay is None else hedge.warmup.delay,
         learning=Learning(window, hedge.window.age, min(100, window), hedge.warmup.samples),
         shadow=hedge.mode == "shadow",
+        width=hedge.width if hedge.races else 1,
         max_hedges=hedge.max_hedges,
         max_attempts=route.attempts,
         limits=_limits(route),
@@ -157,9 +158,10 @@ def _policy(route: config.Route) -> Policy:
 
 def _limits(route: config.Route) -> Limits:
     hedge, failover, spend = route.hedge, route.failover, route.spend
-    endless = hedge.budget is None or hedge.budget >= hedge.max_hedges  # no more than that are ever asked for
+    most = hedge.width - 1 if hedge.races else hedge.max_hedges
+    endless = hedge.cap is None or hedge.cap >= most  # no more than that are ever asked for
     return Limits(
-        None if endless or hedge.budget is None else Share(hedge.budget, hedge.burst, hedge.per_minute),
+        None if endless or hedge.cap is None else Share(hedge.cap, hedge.burst, hedge.per_minute),
         None if failover.budget is None else Share(failover.budget, failover.burst, failover.per_minute),
         *_money(spend),
     )

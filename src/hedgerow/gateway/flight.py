@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("hedgerow.gateway")
-_PRIMARY, _HEDGE, _WON = Role.PRIMARY, Role.HEDGE, Outcome.WON  # a member of an enum is slow to look up
+_PRIMARY, _HEDGE, _FAILOVER = Role.PRIMARY, Role.HEDGE, Role.FAILOVER  # a member of an enum is slow to look up
+_WON = Outcome.WON
 
 
 class Flight(Paced):
@@ -99,7 +100,7 @@ class Flight(Paced):
         now = self.started_at
         if attempt:
             now = self.time()
-            self.hedged = self.hedged or role is _HEDGE
+            self.hedged = self.hedged or role is not _FAILOVER
             who, after = self.request_id, now - self.started_at
             log.info("request %s: %s at target %s after %.3f s", who, role, target.name, after)
         limits = self._gateway.limits
@@ -159,9 +160,9 @@ class Flight(Paced):
         winner.deliver_to(self._delivery.write)
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
-        if role is _HEDGE:
+        if role is not _FAILOVER:
             self.skipped = reason
-            if len(self.attempts) == 1:
+            if role is _HEDGE and len(self.attempts) == 1:
                 self.route.hedger.late(self.ask, self.time())
         detail = detail or self.facts.forbids_hedge or ""
         log.debug("request %s: no %s: %s %s", self.request_id, role, reason, detail)

@@ -42,6 +42,7 @@ EXPECTED_OUTPUT = 500
 """Tokens that an answer is expected to have where the client set no limit; corrected when the attempt is over."""
 _FREE = Price()
 _PRIMARY = Role.PRIMARY
+_RACE = Choice(inf, 1.0, "race")
 
 
 class Shared:
@@ -112,8 +113,10 @@ class Judge:
         self, ask: Ask, choice: Choice, role: Role, attempt: int, primary: Candidate, backup: Candidate, now: float
     ) -> Refusal | None:
         """Whether this further attempt may start now; a yes is paid for."""
-        if role is Role.HEDGE:
-            if attempt == 1 and choice.delay > 0.0:
+        if role is not Role.FAILOVER:
+            if role is Role.RACER:
+                choice = _RACE
+            elif attempt == 1 and choice.delay > 0.0:
                 self.late(ask, now)
             if (refusal := self._refuses(ask, choice, primary, backup, now)) is not None:
                 return refusal

@@ -29,6 +29,7 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
 
     `order` None: targets are asked as they are listed.
     `delay` is a number of seconds or a rule as `delay.show` writes it. `target` and `warmup_delay` as in `when.Rules`.
+    `width`: attempts that are launched together at the start; with more than one there is no delay.
     `shadow`: decide everything, launch no hedge. `throttle` None: nothing stops hedges in an outage.
     """
 
@@ -40,6 +41,7 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
     warmup_delay: float = inf
     learning: Learning = Learning()
     shadow: bool = False
+    width: int = 1
     max_hedges: int = 1
     max_attempts: int = 2
     limits: Limits = UNLIMITED
