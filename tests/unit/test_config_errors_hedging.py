@@ -117,17 +117,6 @@ VALUES = [
 KEYS = [
     hedge("delay: 1s, delya: 2s", "delya: unknown key; did you mean 'delay'?"),
     hedge("warmup: {sample: 5}", "warmup.sample: unknown key; did you mean 'samples'?"),
-    hedge(
-        "mode: race, width: 3",
-        "width: is 3, but the route allows 2 attempts in all: list more targets or raise max_attempts",
-    ),
-    *(
-        hedge(
-            f"mode: race, {key}: 1",
-            f"{key}: cannot be set with mode: race, which waits for no delay; drop one of the two",
-        )
-        for key in ("delay", "max_hedges")
-    ),
     hedge("only_if: {header: {x-a: b}}", "only_if.header: unknown key; did you mean 'headers'?"),
     hedge("only_if: {headers: {x-a: 1}}", "only_if.headers.x-a: expected text: put the value in quotes"),
     (route("failover: 20%"), ["6: routes.r.failover: got text; expected a mapping"]),
@@ -186,6 +175,17 @@ RANGES = [
 ]
 
 CONTRADICTIONS = [
+    hedge(
+        "mode: race, width: 3",
+        "width: is 3, but the route allows 2 attempts in all: list more targets or raise max_attempts",
+    ),
+    *(
+        hedge(
+            f"mode: race, {key}: 1",
+            f"{key}: cannot be set with mode: race, which waits for no delay; drop one of the two",
+        )
+        for key in ("delay", "max_hedges")
+    ),
     (
         route("hedge: {delay: slo: 1.2s}"),
         ["6: not valid YAML (column 23): an objective goes in braces: {slo: 1.2s}"],
