@@ -109,7 +109,8 @@ class Run:
         except Exception:
             self._crashed()
             return
-        self._alarm.set(self, now + self._plan.wakes_after)
+        own = self._candidates[0].first_token
+        self._alarm.set(self, now + (self._plan.wakes_after if own is None else min(self._plan.wakes_after, own)))
 
     def accepted(self, attempt: int) -> None:
         """The attempt's first token is good enough."""

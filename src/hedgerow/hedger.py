@@ -252,8 +252,8 @@ class Hedger:
             delay=delay,
             max_hedges=policy.max_hedges if delay < inf else 0,
             max_attempts=policy.max_attempts,
-            # A whole answer has no first token to be late: only the total limit holds.
-            first_token=policy.first_token if ask.stream else inf,
+            # A whole answer has no first token to be late; in a chain it is late itself, where another may be asked.
+            first_token=policy.first_token if ask.stream or (policy.chain and ask.replayable) else inf,
             total=total,
             replayable=ask.replayable,
             width=policy.width,

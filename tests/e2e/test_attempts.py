@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from hedgerow.lab.process import LabProcess
-from tests.e2e.support import MESSAGES, GatewayProcess, config, script
+from tests.e2e.support import MESSAGES, GatewayProcess, config, script, until
 
 pytestmark = pytest.mark.e2e
 
@@ -34,6 +34,26 @@ def labs(running: Labs) -> Labs:
 
 def client_of(gateway: GatewayProcess) -> openai.OpenAI:
     return openai.OpenAI(base_url=gateway.base_url, api_key="sk-any", max_retries=0)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_chain_lets_go_of_a_target_before_it_asks_the_next(labs: Labs, streaming: bool) -> None:
+    settings = config(labs[0].base_url, labs[1].base_url)
+    del settings["routes"]["fast"]["hedge"]
+    settings["routes"]["fast"] |= {"hedge": {"mode": "chain"}, "timeouts": {"first_token": "5s"}}
+    settings["targets"]["primary"]["first_token"] = "200ms"
+    hangs = {"x-lab-script-primary": script(fault="hang")}
+    with GatewayProcess(settings) as gateway, client_of(gateway) as client:
+        raw = client.chat.completions.with_raw_response.create(
+            model="fast", messages=MESSAGES, max_tokens=2, stream=streaming, extra_headers=hangs
+        )
+        answer: Any = raw.parse()
+        chunks = list(answer) if streaming else [answer]
+        marks = [raw.headers[f"x-hedgerow-{name}"] for name in ("target", "attempts", "hedged")]
+        assert marks == ["backup", "2", "false"]
+        assert chunks[0].choices
+        until(lambda: labs[0].stats()["cancelled_before_headers"] == 1)
+        assert [lab.stats()["requests"] for lab in labs] == [1, 1]
 
 
 @pytest.mark.parametrize("streaming", [True, False])

@@ -10,6 +10,7 @@ import pytest
 from hedgerow.events import Reason, Role
 from hedgerow.policy.guards import place
 from tests.effects.support import (
+    BROKEN,
     HELLO,
     QUICK,
     SILENT,
@@ -200,6 +201,48 @@ def test_so_many_targets_race(key: str, width: int, asked_: list[str]) -> None:
     story = tell(settings({**RACE, key: width}), {"a": SILENT, "b": after(0.5), "c": after(0.2)}, [Sent()])
     assert [(target, at) for _, target, _, at in story.launches] == [(target, 0.0) for target in asked_]
     assert story.clients[0].ended_at == (0.5 if width == 2 else 0.2)
+
+
+CHAIN = {"routes.<name>.hedge.mode": "chain", "routes.<name>.timeouts.first_token": "5s"}
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"), [(STREAM, QUICK), (WHOLE, Answer([(0.1, HELLO)], headers=JSON))], ids=["stream", "whole"]
+)
+def test_a_chain_asks_one_target_after_the_other(body: bytes, answer: Answer) -> None:
+    pools, client = play(settings(CHAIN), {"a": SILENT, "b": SILENT, "c": answer}, body)
+    assert asked(pools) == [("a", 0.0), ("b", 5.0), ("c", 10.0)]
+    assert [pools[name].cancelled_at for name in "abc"] == [[5.0], [10.0], []]
+    assert (client.status, client.ended_at) == (200, 10.1)
+    assert client.answer_headers[b"x-hedgerow-hedged"] == b"false"
+
+
+def test_each_target_of_a_chain_has_its_own_time() -> None:
+    own = {"targets.a.first_token": "9s", "targets.b.first_token": "1s"}
+    story = tell(settings({**CHAIN, **own}), dict.fromkeys("abc", SILENT), [Sent(body=WHOLE)])
+    assert [(target, role, at) for _, target, role, at in story.launches] == [
+        ("a", Role.PRIMARY, 0.0),
+        ("b", Role.FAILOVER, 9.0),
+        ("c", Role.FAILOVER, 10.0),
+    ]
+    (client,) = story.clients
+    assert (client.status, client.ended_at) == (504, 15.0)
+    assert b"no first token within 5 s" in client.text
+    assert story.reasons() == []
+
+
+def test_a_chain_goes_by_the_classes_of_failures() -> None:
+    pools, _ = play(settings(CHAIN), {"a": BROKEN}, WHOLE)
+    assert asked(pools)[:2] == [("a", 0.0), ("b", 0.1)]
+    refused = Answer([(0.0, b"{}")], status=400, headers=JSON, head_after=0.1)
+    pools, client = play(settings(CHAIN), {"a": refused}, WHOLE)
+    assert (asked(pools), client.status) == ([("a", 0.0)], 400)
+
+
+def test_what_must_not_happen_twice_is_waited_for_where_nobody_else_may_be_asked() -> None:
+    acts = WHOLE.replace(b'"messages"', b'"store":true,"messages"')
+    pools, client = play(settings(CHAIN), {"a": Answer([(30.0, HELLO)], headers=JSON)}, acts)
+    assert (asked(pools), client.status, client.ended_at) == ([("a", 0.0)], 200, 30.0)
 
 
 @effect_of("routes.<name>.hedge.burst")

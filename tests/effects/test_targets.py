@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.effects.support import SILENT, SLOW_DOWN, STREAM, asked, effect_of, play, sent, settings
+from tests.effects.support import SILENT, SLOW_DOWN, STREAM, WHOLE, asked, effect_of, play, sent, settings
 
 MESSAGES = b'{"model":"fast","max_tokens":9,"stream":true,"messages":[]}'
 
@@ -109,6 +109,16 @@ def test_extra_headers_replace_the_clients() -> None:
     assert b"\r\nanthropic-version: 2023-06-01\r\n" in sent(pools, "a")[0]
     assert b"\r\nanthropic-beta: x: y\r\n" in sent(pools, "a")[0]
     assert b"\r\nanthropic-version: 1999\r\n" in sent(pools, "b")[0]
+
+
+@effect_of("targets.<name>.first_token")
+@pytest.mark.parametrize(("own", "seconds"), [(None, 60.0), ("3s", 3.0), ("90s", 90.0)])
+def test_a_target_may_have_a_limit_of_its_own(key: str, own: str | None, seconds: float) -> None:
+    alone = {key: own, "routes.<name>.hedge.delay": "off"}
+    pools, _ = play(settings(alone), {"a": SILENT, "b": SILENT, "c": SILENT})
+    assert asked(pools) == [("a", 0.0), ("b", seconds), ("c", seconds + 60.0)]
+    pools, client = play(settings(alone), {"a": SILENT, "b": SILENT, "c": SILENT}, WHOLE)
+    assert (asked(pools), client.ended_at) == ([("a", 0.0)], 600.0)
 
 
 LIGHT = {"model": "m-light", "max_tokens": 256, "reasoning.effort": "low", "tool_choice": None}

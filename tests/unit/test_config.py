@@ -46,6 +46,7 @@ targets:
     api_key: ${KEY}
     override: {model: m-1, max_tokens: 256, reasoning.effort: low, stop: null, metadata: {tier: [light]}}
     account: acme
+    first_token: 90s
     headers: {X-Team: "${TEAM:-none}", OpenAI-Organization: org}
     connections: {max: 7, queue: 0, queue_timeout: 100ms, connect_timeout: 1.5, idle_timeout: 1m30s}
     tls: {verify: false}

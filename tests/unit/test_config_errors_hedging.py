@@ -11,6 +11,7 @@ from hedgerow.errors import ConfigError
 from tests.unit.test_config_errors import GOOD_TARGET, PAIR, route, server, target
 
 PRICED = PAIR.replace("v1'}", "v1', price: {input: 1}}")
+OWN_LIMIT = PAIR.replace("b.example/v1'", "b.example/v1', first_token: 2s")
 Case = tuple[str, list[str]]
 
 
@@ -60,9 +61,11 @@ VALUES = [
     wrong("hedge.delay", "true", "true", DELAY),
     wrong("hedge.delay", "2h", "'2h'", "a delay between 0s and 1h"),
     wrong("hedge.delay", "{slo: 2h}", "a mapping", "a delay between 0s and 1h"),
-    wrong("hedge.mode", "dry", "'dry'", "one of on, shadow, race"),
+    wrong("hedge.mode", "dry", "'dry'", "one of on, shadow, race, chain"),
     wrong("hedge.width", "1", "1", "a whole number from 2 to 10"),
     *(wrong("hedge.target", bad, got, PERCENTILE) for bad, got in (("p40", "'p40'"), ("p100", "'p100'"), ("99", "99"))),
+    (target("first_token: off"), [f"3: targets.a.first_token: got 'off'; expected {A_DURATION}"]),
+    (target("first_token: 0"), ["3: targets.a.first_token: got 0; expected a duration between 1ms and 1d"]),
     wrong("hedge.min_delay", "soon", "'soon'", A_DURATION),
     wrong("hedge.min_delay", "off", "'off'", A_DURATION),
     wrong("hedge.max_delay", "0s", "'0s'", "a duration between 1ms and 1h"),
@@ -260,6 +263,41 @@ CONTRADICTIONS = [
             "the warm-up would never end"
         ),
     ),
+    hedge(
+        "mode: chain, delay: 2s",
+        "delay: contradicts hedge.mode: chain, where one target is asked after the other; drop one of the two",
+    ),
+    (
+        route("hedge: {mode: chain}\n    timeouts: {total: 60s}"),
+        [
+            (
+                "7: routes.r.timeouts.total: 60s is too short for the chain: "
+                "the targets before the last may take 60s, so it would never be asked"
+            )
+        ],
+    ),
+    (
+        f"{OWN_LIMIT}routes:\n  r:\n    targets: [b, a, b]\n    hedge: {{mode: chain}}\n    timeouts: {{total: 62s}}\n",
+        [
+            (
+                "8: routes.r.timeouts.total: 62s is too short for the chain: "
+                "the targets before the last may take 62s, so it would never be asked"
+            )
+        ],
+    ),
+    (
+        f"{OWN_LIMIT}routes:\n  r:\n    targets: [b, a]\n    hedge: {{delay: 2s}}\n",
+        ["7: routes.r.hedge.delay: 2s is too long for targets.b.first_token (2s): no stream would ever be hedged"],
+    ),
+    (
+        f"{OWN_LIMIT}routes:\n  r:\n    targets: [b, a]\n    hedge: {{warmup: {{delay: 3s}}}}\n",
+        [
+            (
+                "7: routes.r.hedge.warmup.delay: 3s is too long for targets.b.first_token (2s): "
+                "no stream would be hedged before the warm-up is over"
+            )
+        ],
+    ),
     (
         target("breaker: {slow_ratio: 50%}"),
         ["3: targets.a.breaker.slow_ratio: has no effect without targets.a.breaker.slow_after; set that or drop it"],
@@ -321,6 +359,25 @@ def test_the_schema_refuses_what_an_editor_can_see(text: str) -> None:
     data = yaml.load(text, Loader=yaml.BaseLoader) if "switch: on" in text else yaml.safe_load(text)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, json_schema())
+
+
+def test_a_chain_takes_what_its_targets_take() -> None:
+    for chain in ("mode: chain", "mode: chain, delay: off"):
+        assert loads(route(f"hedge: {{{chain}}}\n    timeouts: {{total: 120s}}"), {}).warnings == []
+    tight = loads(route("hedge: {mode: chain, budget: 5%, rollout: 50%}\n    timeouts: {total: 119s}"), {})
+    unused = "has no effect in mode: chain, which never hedges"
+    short = "119s leaves the last target of the chain less than its first_token: together they may take 120s"
+    assert tight.warnings == [
+        f"hedgerow.yaml:6: routes.r.hedge.budget: {unused}",
+        f"hedgerow.yaml:6: routes.r.hedge.rollout: {unused}",
+        f"hedgerow.yaml:7: routes.r.timeouts.total: {short}",
+    ]
+    own = f"{OWN_LIMIT}routes: {{r: {{targets: [a, b], hedge: {{mode: chain}}, timeouts: {{total: 62s}}}}}}\n"
+    assert loads(own, {}).warnings == []
+    lone = loads(f"{GOOD_TARGET}routes: {{r: {{targets: [a], hedge: {{mode: chain}}}}}}\n", {})
+    assert lone.warnings == [
+        "hedgerow.yaml:2: routes.r.hedge.mode: is chain, but the route allows one attempt: nobody is asked next"
+    ]
 
 
 def test_settings_that_contradict_only_with_hedging_on_are_fine_without_it() -> None:

@@ -144,6 +144,32 @@ def test_each_attempt_has_its_own_first_token_timeout() -> None:
     assert race.tick(1.0) == [Cancel(1, late), Fail(1, late)]
 
 
+def test_a_candidates_own_limit_takes_the_place_of_the_plans() -> None:
+    quick, patient = Candidate("quick", "q", first_token=0.5), Candidate("patient", "p", first_token=9.0)
+
+    def late(seconds: str) -> Failure:
+        return Failure(FailureClass.TIMEOUT_FIRST_TOKEN, f"no first token within {seconds} s")
+
+    race = started(Plan(max_hedges=0, max_attempts=3, first_token=2.0, total=60.0), (quick, patient, A))
+    assert race.tick(0.5) == [Cancel(0, late("0.5")), Launch(1, 1, Role.FAILOVER)]
+    assert race.wake_at == 9.5
+    assert race.tick(9.5) == [Cancel(1, late("9")), Launch(2, 2, Role.FAILOVER)]
+    assert race.tick(11.5) == [Cancel(2, late("2")), Fail(2, late("2"))]
+
+
+def test_of_several_that_run_the_first_to_be_late_is_cancelled_first() -> None:
+    race = started(Plan(delay=1.0, first_token=5.0), (Candidate("slow", "s", first_token=9.0), A))
+    assert race.tick(1.0) == [Launch(1, 1, Role.HEDGE)]
+    assert race.wake_at == 6.0
+    assert [type(command) for command in race.tick(6.0)] == [Cancel]
+    assert (race.running, race.wake_at) == ([0], 9.0)
+
+
+def test_where_the_plan_has_no_first_token_limit_no_candidate_has_one() -> None:
+    race = started(Plan(max_hedges=0, total=60.0), (Candidate("quick", "q", first_token=0.5), A))
+    assert race.wake_at == 60.0
+
+
 def test_the_total_limit_ends_everything_and_launches_nothing() -> None:
     race = started(Plan(delay=0.3, total=1.0))
     race.tick(0.3)
@@ -280,7 +306,11 @@ happenings = st.one_of(
 @settings(max_examples=400)
 @given(
     plan=st.builds(msgspec.structs.replace, plans, width=st.integers(1, 4)),
-    candidates=st.lists(st.builds(Candidate, st.sampled_from("abc"), st.sampled_from("xy")), min_size=1, max_size=4),
+    candidates=st.lists(
+        st.builds(Candidate, st.sampled_from("abc"), st.sampled_from("xy"), first_token=st.none() | st.floats(0.1, 5)),
+        min_size=1,
+        max_size=4,
+    ),
     script=st.lists(st.tuples(times, st.lists(happenings, max_size=3)), max_size=12),
 )
 def test_whatever_happens_the_race_keeps_its_promises(

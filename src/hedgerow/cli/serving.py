@@ -128,7 +128,7 @@ def hedging(route: Route) -> str:
         return "no hedge: one target"
     hedge = route.hedge
     if not route.hedges:
-        return "no hedge"
+        return "one after the other" if route.hedge.chained and route.attempts > 1 else "no hedge"
     if hedge.kill_switch or route.background:
         return f"no hedge: {'kill_switch' if hedge.kill_switch else 'background'} is set"
     match hedge.delay:

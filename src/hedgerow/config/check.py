@@ -37,7 +37,7 @@ def contradictions(
     for name, route in routes.items():
         found += unknown_targets(name, route.targets, known)
         found += _attempts(name, route)
-        found += check_hedge.times(name, route)
+        found += check_hedge.times(name, route, targets)
         found += check_hedge.worthless(name, route, targets)
         found += _endpoints(name, route)
     found += check_hedge.unpriced(routes, targets, server)
@@ -146,6 +146,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += _unsafe_target(name, target)
         found += _bare_host(name, target)
     for name, route in settings.routes.items():
+        found += check_hedge.hurried(name, route, settings.targets)
         found += _idle_hedge(name, route, settings.targets)
         found += check_hedge.without_effect(name, route)
         found += _unreachable_targets(name, route, settings.targets)
@@ -196,9 +197,12 @@ def _idle_hedge(name: str, route: Route, targets: Mapping[str, Target]) -> Itera
         budget = route.hedge.budget
         who = "every request" if budget is None else f"every request that hedge.budget ({show_percent(budget)}) allows"
         yield Problem((*here, "hedge", "delay"), f"is 0s: {who} is sent at once to several targets and paid for")
-    if not route.hedge.model_fields_set or (route.hedge.delay == Off() and not route.hedge.races):
+    asked = route.hedge.races or route.hedge.chained
+    if not route.hedge.model_fields_set or (route.hedge.delay == Off() and not asked):
         return
-    if len(route.targets) == 1:
+    if route.hedge.chained and route.attempts == 1:
+        yield Problem((*here, "hedge", "mode"), "is chain, but the route allows one attempt: nobody is asked next")
+    elif len(route.targets) == 1:
         only = route.targets[0]
         yield Problem(
             (*here, "hedge"),
@@ -206,6 +210,8 @@ def _idle_hedge(name: str, route: Route, targets: Mapping[str, Target]) -> Itera
         )
     elif not _share_an_api(route, targets):
         yield Problem((*here, "hedge"), "has no effect: no two of the route's targets speak the same API")
+    elif route.hedge.chained:
+        return
     elif route.attempts == 1:
         yield Problem((*here, "hedge"), f"has no effect while {show_path((*here, 'max_attempts'))} is 1")
     elif not route.hedge.races and route.hedge.max_hedges >= route.attempts:

@@ -11,7 +11,7 @@ from hedgerow.config.problem import KeyPath, Problem, show_path
 from hedgerow.config.route import Route
 from hedgerow.config.server import ServerSettings
 from hedgerow.config.target import Target
-from hedgerow.policy.delay import Fixed, Slo, show
+from hedgerow.policy.delay import Fixed, Off, Slo, show
 from hedgerow.units import show_duration
 
 _DELAY, _WARMUP = ("hedge", "delay"), ("hedge", "warmup", "delay")
@@ -21,12 +21,15 @@ _LEARNED = ("target", "min_delay", "max_delay", "warmup")
 """Keys that matter only to delays that are learned."""
 
 
-def times(name: str, route: Route) -> Iterator[Problem]:
+def times(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
     """Delays, bounds and timeouts that leave no time for what they are to time."""
-    if route.hedge.races:
+    if route.hedge.chained:
+        yield from _chain(name, route, targets)
+    elif route.hedge.races:
         yield from _race(name, route)
     elif route.hedges:
         yield from _first_delay(name, route)
+        yield from _own_limit(name, route, targets)
         if not isinstance(route.hedge.delay, Fixed):
             yield from _learned(name, route)
     for key in ("first_token", "stall"):
@@ -55,6 +58,41 @@ def _first_delay(name: str, route: Route) -> Iterator[Problem]:
         yield _clash(name, route, at, _TOTAL, f"nothing would {ever}")
     elif delay >= limits.first_token:
         yield _clash(name, route, at, _FIRST, f"no stream would {ever}")
+
+
+def _own_limit(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """A delay that the first target's own limit cuts short."""
+    first, delay = route.targets[0], route.hedge.first_delay
+    own = targets[first].first_token if first in targets else None
+    if own is not None and delay is not None and delay >= own:
+        fixed = isinstance(route.hedge.delay, Fixed)
+        at, ever = (_DELAY, "ever be hedged") if fixed else (_WARMUP, "be hedged before the warm-up is over")
+        text = f"{show_duration(delay)} is too long for targets.{first}.first_token ({show_duration(own)})"
+        yield Problem(("routes", name, *at), f"{text}: no stream would {ever}")
+
+
+def _chain(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    if "delay" in route.hedge.model_fields_set and route.hedge.delay != Off():
+        text = "contradicts hedge.mode: chain, where one target is asked after the other; drop one of the two"
+        yield Problem(("routes", name, *_DELAY), text)
+    before, total = sum(_first_tokens(route, targets)[:-1]), route.timeouts.total
+    if before >= total:
+        text = f"{show_duration(total)} is too short for the chain: the targets before the last may take"
+        yield Problem(("routes", name, *_TOTAL), f"{text} {show_duration(before)}, so it would never be asked")
+
+
+def hurried(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """A warning about a chain whose last target has less time than it is said to have."""
+    needed, total = sum(_first_tokens(route, targets)), route.timeouts.total
+    if route.hedge.chained and needed > total:
+        text = f"{show_duration(total)} leaves the last target of the chain less than its first_token"
+        yield Problem(("routes", name, *_TOTAL), f"{text}: together they may take {show_duration(needed)}")
+
+
+def _first_tokens(route: Route, targets: Mapping[str, Target]) -> list[float]:
+    """How long each attempt of the route may take until its first token, in the order in which targets are listed."""
+    own = [targets[each].first_token if each in targets else None for each in route.targets[: route.attempts]]
+    return [route.timeouts.first_token if each is None else each for each in own]
 
 
 def _learned(name: str, route: Route) -> Iterator[Problem]:
@@ -109,9 +147,12 @@ def worthless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterato
 
 
 def without_effect(name: str, route: Route) -> Iterator[Problem]:
-    """Warnings about keys that matter only to learned delays, where the delay is fixed."""
+    """Warnings about keys that matter only to learned delays, where it is fixed, or to hedges, in a chain."""
     hedge = route.hedge
-    if hedge.races:
+    if hedge.chained:
+        for key in sorted(hedge.model_fields_set - {"mode", "delay"}):
+            yield Problem(("routes", name, "hedge", key), "has no effect in mode: chain, which never hedges")
+    elif hedge.races:
         for key in (key for key in (*_LEARNED, "outage") if key in hedge.model_fields_set):
             yield Problem(("routes", name, "hedge", key), "has no effect in mode: race, where there is no delay")
     elif "width" in hedge.model_fields_set:

@@ -64,13 +64,13 @@ class Leaf:
         return self.parse(value, folder)
 
 
-def duration(low: float, high: float, *, off: bool = False) -> Leaf:
-    """A duration in [low, high] seconds; with `off`, the word "off" gives None."""
+def duration(low: float, high: float, *, off: bool = False, nullable: bool = False) -> Leaf:
+    """A duration in [low, high] seconds; with `off`, the word "off" gives None, with `nullable` only null does."""
     bounds = f"between {units.show_duration(low)} and {units.show_duration(high)}"
     or_off = " or off" if off else ""
 
     def parse(value: object, _: Path) -> float | None:
-        if off and (value is None or value is False or value == "off"):
+        if (off and (value is False or value == "off")) or ((off or nullable) and value is None):
             return None
         seconds = units.parse_duration(value)
         if seconds is None:
@@ -81,7 +81,7 @@ def duration(low: float, high: float, *, off: bool = False) -> Leaf:
 
     forms: list[Schema] = [{"type": "string", "pattern": units.DURATION_PATTERN, "minLength": 1}]
     forms += [{"type": "number", "minimum": low, "maximum": high}, reference()]
-    forms += [{"enum": ["off", False, None]}] if off else []
+    forms += [{"enum": ["off", False, None]}] if off else [{"type": "null"}] if nullable else []
     return Leaf(
         parse,
         f"duration{or_off}",

@@ -103,9 +103,11 @@ target is tried as well. `2s`: fixed. `p95`: what 95 % of the target's recent at
 `ema(p95)` smooths it. `auto`: what cuts `target` most for the `budget`, learned from both targets, spent on the \
 prompt sizes where it helps most. `{slo: 1.2s}`: early enough that the backup can still make it. `0`: at once. `off` \
 never hedges: the other targets are then used only when one fails."""
-    mode: Annotated[Literal["on", "shadow", "race"], one_of("on", "shadow", "race")] = "on"
+    mode: Annotated[Literal["on", "shadow", "race", "chain"], one_of("on", "shadow", "race", "chain")] = "on"
     """`shadow` decides everything and launches nothing: the event log says what would have been hedged. `race` waits \
-for no delay: `width` targets are asked together, and the first good answer wins."""
+for no delay: `width` targets are asked together, and the first good answer wins. `chain` never hedges: the next \
+target is asked when one has failed or has given no first token (a request that is not streamed: no answer) within \
+`timeouts.first_token`, or its own."""
     width: Annotated[int, whole(2, 10)] = 2
     """How many targets are asked together in `mode: race`."""
     target: Annotated[float, PERCENTILE] = 0.99
@@ -147,6 +149,11 @@ it, for regular traffic."""
     def races(self) -> bool:
         """Whether several targets are asked together."""
         return self.mode == "race"
+
+    @property
+    def chained(self) -> bool:
+        """Whether one target is asked after the other, and never two at once."""
+        return self.mode == "chain"
 
     @property
     def cap(self) -> float | None:

@@ -27,7 +27,8 @@ class Timeouts(Model):
 the official OpenAI and Anthropic SDKs."""
     first_token: Patience = Field(default_factory=lambda data: min(FIRST_TOKEN, data.get("total", FIRST_TOKEN)))
     """How long one attempt of a streaming request may run without a first token before it counts as failed. An answer \
-that is not streamed has no first token: for it only `total` holds. Left out: 60s, or `total` if that is shorter."""
+that is not streamed has no first token: for it only `total` holds, except with `hedge.mode: chain`, where it must be \
+whole by then. A target may have a limit of its own. Left out: 60s, or `total` if that is shorter."""
     stall: Patience = Field(default_factory=lambda data: min(STALL, data.get("total", STALL)))
     """The longest silence within an answer that has begun to reach the client; then it is broken off. Left out: 30s, \
 or `total` if that is shorter."""
@@ -71,4 +72,5 @@ answer is one whole body. A request there needs no model."""
         """Whether any request of the route can ever be hedged."""
         if self.hedge.races:
             return self.attempts > 1
-        return self.attempts > 1 and self.hedge.max_hedges > 0 and self.hedge.delay != Off()
+        never = self.hedge.chained or self.hedge.delay == Off()
+        return self.attempts > 1 and self.hedge.max_hedges > 0 and not never

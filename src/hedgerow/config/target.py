@@ -115,6 +115,9 @@ Left out, targets with the same host and key share one."""
     headers: Annotated[dict[str, SecretStr], HEADERS] = Field(default={}, repr=False)
     """More headers for every request to this target."""
     price: Price | None = None
+    first_token: Annotated[float | None, duration(0.001, DAY, nullable=True)] = None
+    """How long an attempt here may run without a first token, in place of the `timeouts.first_token` of its route: \
+longer for a heavy model, shorter for a light one."""
     weight: Annotated[int, whole(1, 1_000)] = 1
     """How often the target is asked first, beside the others of a route whose `order` goes by weights."""
     breaker: Breaker = Breaker()

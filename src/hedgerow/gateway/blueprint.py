@@ -45,6 +45,7 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     override: tuple[tuple[str, bytes | None], ...] = ()
     price: Price | None = None
     weight: int = 1
+    first_token: float | None = None
     breaker: BreakerSettings = BreakerSettings()
 
 

@@ -135,7 +135,7 @@ class _Site:
         self._pool = pooled.pool
         self._seen: dict[Family, Target] = {}
         self.families = target.families
-        candidate = Candidate(name, target.account, target.weight)
+        candidate = Candidate(name, target.account, target.weight, target.first_token)
         self.place = Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
 
     def seen_by(self, family: Family) -> Target:

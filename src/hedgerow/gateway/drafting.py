@@ -53,6 +53,7 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         override=tuple(_override(target)),
         price=_price(target.price),
         weight=target.weight,
+        first_token=target.first_token,
         breaker=_breaker(target.breaker),
     )
 
@@ -127,7 +128,7 @@ def _policy(route: config.Route) -> Policy:
     window = hedge.window.samples
     return Policy(
         order=route.order,
-        delay=show(Off() if hedge.races else hedge.delay, show_duration),
+        delay=show(Off() if hedge.races or hedge.chained else hedge.delay, show_duration),
         min_delay=hedge.min_delay,
         max_delay=hedge.max_delay,
         target=hedge.target,
@@ -135,7 +136,8 @@ def _policy(route: config.Route) -> Policy:
         learning=Learning(window, hedge.window.age, min(100, window), hedge.warmup.samples),
         shadow=hedge.mode == "shadow",
         width=hedge.width if hedge.races else 1,
-        max_hedges=hedge.max_hedges,
+        chain=hedge.chained,
+        max_hedges=0 if hedge.chained else hedge.max_hedges,
         max_attempts=route.attempts,
         limits=_limits(route),
         conditions=Conditions(

@@ -13,12 +13,14 @@ from hedgerow.events import Reason, Role
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A place an attempt can go. Candidates with one `account` share a key, and so its limits.
 
-    `weight`: how often it is first, beside others, where a route goes by that.
+    `weight`: how often it is first, beside others, where a route goes by that. `first_token`: its own
+    limit, in seconds, in place of the plan's; where the plan has none, neither holds.
     """
 
     target: str
     account: str
     weight: float = 1.0
+    first_token: float | None = None
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):

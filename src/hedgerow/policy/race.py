@@ -39,7 +39,7 @@ class Race:
         "_hedge_at",
         "_hedgeable",
         "_hedges",
-        "_launched_at",
+        "_late_at",
         "_next",
         "_plan",
         "_rejected",
@@ -68,7 +68,7 @@ class Race:
         self._hedgeable = len(candidates) if hedgeable is None else hedgeable
         self._candidates = candidates
         self._whether = whether
-        self._launched_at: list[float] = []
+        self._late_at: list[float] = []
         self._went_to: list[int] = []
         self._running: list[int] = []
         self._failures: list[tuple[int, Failure]] = []
@@ -87,7 +87,7 @@ class Race:
     @property
     def launched(self) -> int:
         """How many attempts have been launched so far."""
-        return len(self._launched_at)
+        return len(self._late_at)
 
     @property
     def running(self) -> Sequence[int]:
@@ -158,9 +158,10 @@ class Race:
             late = Failure(FailureClass.TIMEOUT_TOTAL, f"not answered within {self._plan.total:g} s")
             self._expire(list(self._running), late, now, commands)
         else:
-            late = Failure(FailureClass.TIMEOUT_FIRST_TOKEN, f"no first token within {self._plan.first_token:g} s")
-            expired = [i for i in self._running if now >= self._launched_at[i] + self._plan.first_token]
-            self._expire(expired, late, now, commands)
+            for attempt in [each for each in self._running if now >= self._late_at[each]]:
+                limit = self._first_token(self._went_to[attempt])
+                late = Failure(FailureClass.TIMEOUT_FIRST_TOKEN, f"no first token within {limit:g} s")
+                self._expire([attempt], late, now, commands)
             if now >= self._hedge_at:
                 self._hedge(now, commands)
         if now >= self._give_up_at:
@@ -188,8 +189,8 @@ class Race:
         return commands
 
     def _launch(self, candidate: int, role: Role, now: float) -> Launch:
-        attempt = len(self._launched_at)
-        self._launched_at.append(now)
+        attempt = len(self._late_at)
+        self._late_at.append(now + self._first_token(candidate))
         self._went_to.append(candidate)
         self._running.append(attempt)
         self._next = candidate + 1
@@ -197,9 +198,14 @@ class Race:
         self._hedge_at = now + self._plan.delay if may_hedge else inf
         return Launch(attempt, candidate, role)
 
+    def _first_token(self, candidate: int) -> float:
+        """How long an attempt there may go without its first token."""
+        limit, own = self._plan.first_token, self._candidates[candidate].first_token
+        return limit if own is None or limit == inf else own
+
     def _find_candidate(self, end: int) -> int | None:
         """The next candidate before `end` not ruled out by an earlier failure; None when no attempt may be added."""
-        if self._sealed or len(self._launched_at) >= self._plan.max_attempts:
+        if self._sealed or len(self._late_at) >= self._plan.max_attempts:
             return None
         excluded = self._excluded
         for index in range(self._next, end):
@@ -230,7 +236,7 @@ class Race:
         """Whether the guards let this attempt be launched now; their refusal is a command too."""
         if self._whether is None:
             return True
-        refusal = self._whether(role, len(self._launched_at), candidate, now)
+        refusal = self._whether(role, len(self._late_at), candidate, now)
         if refusal is not None:
             commands.append(Skip(refusal.reason, refusal.detail, role))
         return refusal is None
@@ -284,6 +290,6 @@ class Race:
         self.wake_at = inf
 
     def _set_wake(self) -> None:
-        """The earliest of: next hedge, first-token limit of the oldest running attempt, end of waiting, total limit."""
-        first_token_at = self._launched_at[self._running[0]] + self._plan.first_token
+        """The earliest of: next hedge, first-token limit of a running attempt, end of waiting, total limit."""
+        first_token_at = min(self._late_at[attempt] for attempt in self._running)
         self.wake_at = min(self._hedge_at, first_token_at, self._give_up_at, self._total_at)

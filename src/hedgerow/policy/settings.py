@@ -30,7 +30,8 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
     `order` None: targets are asked as they are listed.
     `delay` is a number of seconds or a rule as `delay.show` writes it. `target` and `warmup_delay` as in `when.Rules`.
     `width`: attempts that are launched together at the start; with more than one there is no delay.
-    `shadow`: decide everything, launch no hedge. `throttle` None: nothing stops hedges in an outage.
+    `shadow`: decide everything, launch no hedge. `chain`: `first_token` holds for whole answers too.
+    `throttle` None: nothing stops hedges in an outage.
     """
 
     order: OrderRule | None = None
@@ -42,6 +43,7 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
     learning: Learning = Learning()
     shadow: bool = False
     width: int = 1
+    chain: bool = False
     max_hedges: int = 1
     max_attempts: int = 2
     limits: Limits = UNLIMITED
