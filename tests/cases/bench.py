@@ -104,8 +104,9 @@ def _breaker(policy: Policy) -> Config:
 
 def _outage(policy: Policy) -> Config:
     if isinstance(policy.throttle, msgspec.UnsetType):
-        return {"max_tokens": 1000, "token_ratio": 1}
-    return {"max_tokens": policy.throttle.max_tokens, "token_ratio": policy.throttle.token_ratio}
+        return {"max_tokens": 1000, "token_ratio": 1, "both_slow": "off"}
+    throttle = policy.throttle
+    return {"max_tokens": throttle.max_tokens, "token_ratio": throttle.token_ratio, "both_slow": "off"}
 
 
 def setting_of(case: Case) -> tuple[bytes, str, tuple[str, ...]]:

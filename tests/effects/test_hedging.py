@@ -12,6 +12,7 @@ from hedgerow.policy.guards import place
 from tests.effects.support import (
     BROKEN,
     HELLO,
+    LATE,
     QUICK,
     SILENT,
     STREAM,
@@ -361,3 +362,12 @@ def test_requests_in_time_give_tokens_back(key: str, ratio: float, hedged: int) 
     sent = [*every(0.0, 10), *every(1.0, 10, start=10.0), Sent(30.0)]
     story = tell(settings({**UNWORRIED, **tokens, key: ratio}), scripts, sent)
     assert story.hedged() == [*range(9), *[20] * hedged]
+
+
+@effect_of("routes.<name>.hedge.outage.both_slow")
+@pytest.mark.parametrize(("share", "count"), [("50%", 10), ("off", 14)])
+def test_hedges_stop_when_the_further_attempts_are_late_as_well(key: str, share: str, count: int) -> None:
+    # Ten late ones of each are enough to tell.
+    story = silent({key: share}, every(3.0, 14), backup=LATE)
+    assert story.hedged() == list(range(count))
+    assert story.reasons() == [Reason.OUTAGE] * (14 - count)

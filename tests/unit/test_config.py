@@ -86,7 +86,7 @@ routes:
       kill_switch: true
       quota_keep: 30%
       quota_share: 10%
-      outage: {max_tokens: 50, token_ratio: 0.25}
+      outage: {max_tokens: 50, token_ratio: 0.25, both_slow: 60%}
     failover: {budget: off, burst: 20, per_minute: 0}
     spend: {usd_per_hour: 1, usd_per_day: 2.50, usd_per_month: "$30", tokens_per_minute: 1000000}
     background: true
@@ -179,7 +179,7 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
         "kill_switch": True,
         "quota_keep": 0.3,
         "quota_share": 0.1,
-        "outage": {"max_tokens": 50.0, "token_ratio": 0.25},
+        "outage": {"max_tokens": 50.0, "token_ratio": 0.25, "both_slow": 0.6},
     }
     assert fast.failover.model_dump() == {"budget": None, "burst": 20.0, "per_minute": 0.0}
     assert fast.spend.model_dump() == {

@@ -90,6 +90,7 @@ VALUES = [
     wrong("hedge.quota_share", "0%", "'0%'", "a percentage between 0.1% and 100%"),
     wrong("hedge.outage.max_tokens", "0", "0", "a number from 1 to 1000"),
     wrong("hedge.outage.token_ratio", "1.5", "1.5", "a number from 0.001 to 1"),
+    wrong("hedge.outage.both_slow", "100%", "'100%'", "a percentage between 1% and 99% or off"),
     wrong("failover.budget", "20", "20", NEEDS_SIGN_OR_OFF),
     wrong("failover.budget", "200%", "'200%'", "a percentage between 0.1% and 100% or off"),
     wrong("failover.burst", "0.5", "0.5", "a number from 1 to 1000000"),

@@ -51,6 +51,9 @@ class Outage(Model):
 quarters are back."""
     token_ratio: Annotated[float, number(0.001, 1)] = 0.5
     """What every request answered before its delay gives back."""
+    both_slow: Annotated[float | None, percentage(0.01, 0.99)] = 0.5
+    """Nothing is hedged either while more than this share of the first attempts and of the further ones are late or \
+fail. `off` where a delay is meant to be shorter than what any target usually takes."""
 
 
 class Spend(Model):

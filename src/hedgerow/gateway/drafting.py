@@ -151,11 +151,15 @@ def _policy(route: config.Route) -> Policy:
         kill_switch=hedge.kill_switch,
         quota_keep=hedge.quota_keep,
         quota_share=hedge.quota_share,
-        throttle=ThrottleSettings(hedge.outage.max_tokens, hedge.outage.token_ratio),
+        throttle=_throttle(hedge.outage),
         first_token=timeouts.first_token,
         stall=timeouts.stall,
         total=timeouts.total,
     )
+
+
+def _throttle(outage: config.Outage) -> ThrottleSettings:
+    return ThrottleSettings(outage.max_tokens, outage.token_ratio, both_slow=outage.both_slow)
 
 
 def _limits(route: config.Route) -> Limits:
