@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from hedgerow.config.describe import all_keys, describe
 from hedgerow.config.environment import from_environment
-from hedgerow.config.hedge import Cap, Hedge, Spend
+from hedgerow.config.hedge import Cap, Hedge, Outage, Spend
 from hedgerow.config.load import load, loads
 from hedgerow.config.network import Address, SecretFile
 from hedgerow.config.route import Route, Timeouts
@@ -29,6 +29,7 @@ __all__ = [
     "Connections",
     "Hedge",
     "Limits",
+    "Outage",
     "Price",
     "Route",
     "SecretFile",
