@@ -15,7 +15,7 @@ from hedgerow.wire.whole import is_event_stream
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
-    from hedgerow.gateway.flight import Flight
+    from hedgerow.gateway.landing import Landing
 
 JSON: Headers = [(b"content-type", b"application/json")]
 _JSON = b"content-type: application/json\r\n"
@@ -30,7 +30,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-def marks(flight: Flight, answered_by: Attempt) -> bytes:
+def marks(flight: Landing, answered_by: Attempt) -> bytes:
     """Our own response header fields, as lines."""
     count = len(flight.attempts)
     counts = _ALONE
@@ -56,7 +56,7 @@ _UNBUFFERED = (
 )
 
 
-def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer:
+def failure_answer(flight: Landing, attempt: Attempt, failure: Failure) -> Answer:
     """The answer when every attempt failed: the upstream's own status and body where one answered."""
     own = marks(flight, attempt)
     # Our attempts are used up: without this the official SDKs would start all of them again, twice. A rate limit that
@@ -77,7 +77,7 @@ def failure_answer(flight: Flight, attempt: Attempt, failure: Failure) -> Answer
     return Answer(status, _JSON + own, _own_body(flight, attempt, failure, status))
 
 
-def _told(flight: Flight, attempt: Attempt, failure: Failure) -> tuple[Headers, bytes] | None:
+def _told(flight: Landing, attempt: Attempt, failure: Failure) -> tuple[Headers, bytes] | None:
     """The upstream's own header fields and body, where the client can do something with them."""
     body = failure.body
     # A redirect is no answer: it would lead clients, with their keys, past us.
@@ -99,12 +99,12 @@ def _is_page(body: bytes) -> bool:
     return body[:64].lstrip()[:1] == b"<"
 
 
-def _own_body(flight: Flight, attempt: Attempt, failure: Failure, status: int) -> bytes:
+def _own_body(flight: Landing, attempt: Attempt, failure: Failure, status: int) -> bytes:
     message = _explain(flight, attempt, failure)
     return flight.protocol.error_body(status, message, kind=_type(status), code=failure.kind)
 
 
-def _explain(flight: Flight, attempt: Attempt, failure: Failure) -> str:
+def _explain(flight: Landing, attempt: Attempt, failure: Failure) -> str:
     tried = f" (last of {len(flight.attempts)} attempts)" if len(flight.attempts) > 1 else ""
     unknown = ""
     if flight.facts.forbids_hedge is not None and not failure.unsent and (failure.status or 0) < 400:

@@ -14,7 +14,7 @@ from hedgerow.wire.usage_filter import UsageFilter
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
-    from hedgerow.gateway.flight import Flight
+    from hedgerow.gateway.landing import Landing
     from hedgerow.http.exchange import Exchange
 
 
@@ -25,10 +25,10 @@ class Delivery(Protocol):
     def write(self) -> Callable[[bytes], None]:
         """Takes the winner's pieces."""
 
-    def end(self, flight: Flight, winner: Attempt) -> Failure | None:
+    def end(self, flight: Landing, winner: Attempt) -> Failure | None:
         """The stream is whole."""
 
-    def break_off(self, flight: Flight, winner: Attempt, failure: Failure) -> int | None:
+    def break_off(self, flight: Landing, winner: Attempt, failure: Failure) -> int | None:
         """The stream cannot be completed. Returns the status of the answer."""
 
 
@@ -37,7 +37,7 @@ class Forwarding:
 
     __slots__ = ("_exchange", "_filter")
 
-    def __init__(self, flight: Flight, exchange: Exchange, winner: Attempt, *, filtered: bool) -> None:
+    def __init__(self, flight: Landing, exchange: Exchange, winner: Attempt, *, filtered: bool) -> None:
         self._exchange = exchange
         self._filter = UsageFilter() if filtered else None
         fields = to_client(winner.headers) + answers.marks(flight, winner)
@@ -51,13 +51,13 @@ class Forwarding:
         """Takes the winner's pieces."""
         return self._exchange.write if self._filter is None else self._write
 
-    def end(self, flight: Flight, winner: Attempt) -> Failure | None:
+    def end(self, flight: Landing, winner: Attempt) -> Failure | None:
         """The stream is whole."""
         self._flush()
         self._exchange.end()
         return None
 
-    def break_off(self, flight: Flight, winner: Attempt, failure: Failure) -> int | None:
+    def break_off(self, flight: Landing, winner: Attempt, failure: Failure) -> int | None:
         """The stream cannot be completed: say so in it, then let it look broken. Returns the status of the answer."""
         self._flush()
         frame = flight.protocol.error_frame(failure) if failure.body is None else b""
@@ -96,7 +96,7 @@ class Collecting:
             self._pieces.clear()
             self._overflow(Failure(FailureClass.PROTOCOL, "the answer is longer than limits.answer_bytes"))
 
-    def end(self, flight: Flight, winner: Attempt) -> Failure | None:
+    def end(self, flight: Landing, winner: Attempt) -> Failure | None:
         """The stream is whole: give the client its document. A failure where it cannot be put together."""
         try:
             document = flight.protocol.as_document(b"".join(self._pieces))
@@ -106,8 +106,46 @@ class Collecting:
         self._exchange.respond(200, (), document, to_client(headers) + answers.marks(flight, winner))
         return None
 
-    def break_off(self, flight: Flight, winner: Attempt, failure: Failure) -> int | None:
+    def break_off(self, flight: Landing, winner: Attempt, failure: Failure) -> int | None:
         """Nothing has reached the client, so it can still be told properly. Returns the status of the answer."""
         answer = answers.failure_answer(flight, winner, failure)
         self._exchange.respond(answer.status, (), answer.body, answer.fields)
         return answer.status
+
+
+class Overheard:
+    """Delivers a stream, and when it is whole lets it be looked at."""
+
+    __slots__ = ("_delivery", "_hear", "_pieces", "_room", "_write")
+
+    def __init__(self, delivery: Delivery, hear: Callable[[bytes], None], room: int) -> None:
+        """`hear` gets the whole body, but not one of more than `room` bytes."""
+        self._delivery = delivery
+        self._hear = hear
+        self._room = room
+        self._pieces: list[bytes] = []
+        self._write = delivery.write
+
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Takes the winner's pieces."""
+        return self._keep
+
+    def _keep(self, data: bytes) -> None:
+        self._room -= len(data)
+        if self._room >= 0:
+            keep(self._pieces, data)
+        else:
+            self._pieces.clear()
+        self._write(data)
+
+    def end(self, flight: Landing, winner: Attempt) -> Failure | None:
+        """The stream is whole."""
+        failure = self._delivery.end(flight, winner)
+        if failure is None and self._pieces:
+            self._hear(b"".join(self._pieces))
+        return failure
+
+    def break_off(self, flight: Landing, winner: Attempt, failure: Failure) -> int | None:
+        """The stream cannot be completed."""
+        return self._delivery.break_off(flight, winner, failure)

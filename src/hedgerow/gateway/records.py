@@ -22,13 +22,13 @@ from hedgerow.policy.gates.gate import Rejection
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
-    from hedgerow.gateway.flight import Flight
+    from hedgerow.gateway.landing import Landing
 
 _MODEL = 200
 """Characters of a model's name that are told; clients may send anything."""
 
 
-def started(flight: Flight) -> None:
+def started(flight: Landing) -> None:
     """A request begins."""
     model = flight.facts.model
     flight.route.hedger.emit(
@@ -43,19 +43,19 @@ def started(flight: Flight) -> None:
     )
 
 
-def launched(flight: Flight, attempt: Attempt) -> None:
+def launched(flight: Landing, attempt: Attempt) -> None:
     """An attempt begins."""
     launch = flight.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
     flight.route.hedger.emit(AttemptLaunched(*launch))
 
 
-def skipped(flight: Flight, reason: Reason, detail: str, role: Role) -> None:
+def skipped(flight: Landing, reason: Reason, detail: str, role: Role) -> None:
     """A hedge or failover was due and is not launched, now."""
     hedger = flight.route.hedger
     hedger.emit(HedgeSkipped(flight.request_id, hedger.name, reason, flight.time(), detail, role))
 
 
-def first_token(flight: Flight, attempt: Attempt) -> None:
+def first_token(flight: Landing, attempt: Attempt) -> None:
     """An attempt has won."""
     hedger = flight.route.hedger
     tell = hedger.emit
@@ -77,7 +77,7 @@ def first_token(flight: Flight, attempt: Attempt) -> None:
     )
 
 
-def rejected(flight: Flight, attempt: Attempt, rejection: Rejection, *, delivered: bool) -> None:
+def rejected(flight: Landing, attempt: Attempt, rejection: Rejection, *, delivered: bool) -> None:
     """A gate rejected an attempt's answer, now."""
     hedger = flight.route.hedger
     told = attempt.target.name, rejection.gate, rejection.detail
@@ -85,7 +85,7 @@ def rejected(flight: Flight, attempt: Attempt, rejection: Rejection, *, delivere
 
 
 def ended(
-    flight: Flight, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None
+    flight: Landing, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None
 ) -> Usage | None:
     """An attempt is over, now. Returns its usage, where anybody wants to hear of it."""
     hedger = flight.route.hedger
@@ -119,7 +119,7 @@ def ended(
 
 
 def finished(
-    flight: Flight, winner: Attempt | None, launched: int, outcome: Outcome, status: int | None, usage: Usage | None
+    flight: Landing, winner: Attempt | None, launched: int, outcome: Outcome, status: int | None, usage: Usage | None
 ) -> None:
     """A request is over, now, after so many attempts."""
     flight.route.hedger.emit(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from asyncio import TimerHandle
-from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,13 +13,12 @@ from hedgerow.gatekeeper import Gatekeeper, Handle
 from hedgerow.gateway import records
 from hedgerow.policy.gates.gate import Rejection, Verdict
 from hedgerow.policy.gates.settings import Prefix
-from hedgerow.wire.sse import keep
 from hedgerow.wire.whole import is_event_stream
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
-    from hedgerow.gateway.delivery import Delivery
     from hedgerow.gateway.flight import Flight
+    from hedgerow.gateway.landing import Landing
 
 log = logging.getLogger("hedgerow.gateway")
 CHARACTERS_PER_TOKEN = 4
@@ -132,59 +130,24 @@ class Trial:
         flight.run.rejected(attempt.index, failure, verdict.passed)
 
 
-class Reviewed:
-    """Delivers a stream, and when it is over has it judged: a rejection comes too late and is only reported."""
-
-    __slots__ = ("_delivery", "_keeper", "_pieces", "_request", "_room", "_write")
-
-    def __init__(self, delivery: Delivery, keeper: Gatekeeper, request: bytes, room: int) -> None:
-        """A stream of more than `room` bytes is not judged."""
-        self._delivery = delivery
-        self._keeper = keeper
-        self._request = request
-        self._room = room
-        self._pieces: list[bytes] = []
-        self._write = delivery.write
-
-    @property
-    def write(self) -> Callable[[bytes], None]:
-        """Takes the winner's pieces."""
-        return self._keep
-
-    def _keep(self, data: bytes) -> None:
-        self._room -= len(data)
-        if self._room >= 0:
-            keep(self._pieces, data)
-        else:
-            self._pieces.clear()
-        self._write(data)
-
-    def end(self, flight: Flight, winner: Attempt) -> Failure | None:
-        """The stream is whole."""
-        failure = self._delivery.end(flight, winner)
-        if failure is None and self._pieces:
-            answer = answer_in(flight, b"".join(self._pieces))
-            self._keeper.judge(answer, self._request, lambda verdict: _report(flight, winner, verdict))
-        return failure
-
-    def break_off(self, flight: Flight, winner: Attempt, failure: Failure) -> int | None:
-        """The stream cannot be completed."""
-        return self._delivery.break_off(flight, winner, failure)
-
-
-def answer_in(flight: Flight, body: bytes) -> Answer:
+def answer_in(flight: Landing, body: bytes) -> Answer:
     """What a gate sees of this body, be it a document or a stream."""
     protocol = flight.protocol
     return protocol.answer_so_far(body) if is_event_stream(body) else protocol.answer(body)
 
 
-def shout(flight: Flight, verdict: Verdict) -> None:
+def shout(flight: Landing, verdict: Verdict) -> None:
     """Say loudly that a gate could not judge: its answers pass."""
     for error in verdict.errors:
         log.error("request %s, route %s: %s; its answer passes", flight.request_id, flight.route.name, error)
 
 
-def _report(flight: Flight, winner: Attempt, verdict: Verdict) -> None:
-    shout(flight, verdict)
-    if verdict.rejection is not None:
-        records.rejected(flight, winner, verdict.rejection, delivered=True)
+def review(flight: Landing, winner: Attempt, gates: Gates, request: bytes, body: bytes) -> None:
+    """Judge a stream that was delivered: a rejection comes too late and is only reported."""
+
+    def report(verdict: Verdict) -> None:
+        shout(flight, verdict)
+        if verdict.rejection is not None:
+            records.rejected(flight, winner, verdict.rejection, delivered=True)
+
+    gates.keeper.judge(answer_in(flight, body), request, report)

@@ -1,0 +1,169 @@
+"""How a request ends: whole, broken off, failed, or left by its client."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from hedgerow.events import Failure, Outcome, Reason, Usage
+from hedgerow.gateway import answers, records
+from hedgerow.gateway.delivery import Delivery
+from hedgerow.gateway.headers import Incoming
+from hedgerow.gateway.paced import Paced
+from hedgerow.gateway.question import Question
+from hedgerow.http.exchange import Exchange
+from hedgerow.policy.ask import Ask
+from hedgerow.wire.base import Ending, Facts, Protocol
+
+if TYPE_CHECKING:
+    from hedgerow.gateway.attempt import Attempt
+    from hedgerow.gateway.core import Gateway
+    from hedgerow.gateway.route import Route
+
+log = logging.getLogger("hedgerow.gateway")
+_WON = Outcome.WON  # a member of an enum is slow to look up
+
+
+class Landing(Paced):
+    """The part of a flight that ends it. Whatever happens, the request ends once: `_finish`."""
+
+    __slots__ = (
+        "_delivery",
+        "_exchange",
+        "_gone",
+        "_incoming",
+        "ask",
+        "attempts",
+        "facts",
+        "hedged",
+        "protocol",
+        "question",
+        "request_id",
+        "route",
+        "skipped",
+    )
+    ask: Ask
+    facts: Facts
+    protocol: Protocol
+    question: Question
+    request_id: str
+    route: Route
+    _incoming: Incoming
+
+    def __init__(self, gateway: Gateway, exchange: Exchange) -> None:
+        super().__init__(gateway)
+        self._exchange = exchange
+        self.attempts: list[Attempt] = []
+        self._delivery: Delivery | None = None
+        self._gone = False
+        self.hedged = False
+        self.skipped: Reason | None = None
+        """Why a hedge that was due was not launched."""
+
+    def expire(self, failure: Failure) -> None:
+        """The committed answer stalled or ran out of time: break it off."""
+        winner = self._winner
+        if winner is None or winner.call is None:
+            return
+        winner.call.cancel()
+        self._break_off(failure, None)
+
+    def crashed(self) -> None:
+        """Something of ours has raised, which is being handled: end the request at once, however it stands."""
+        log.exception("request %s: hedgerow itself failed; please report it", self.request_id)
+        if self not in self._gateway.flights:
+            return
+        for attempt in self.attempts:
+            attempt.cancel()
+            attempt.end()
+            if attempt.probe is not None:
+                self.route.hedger.over(attempt.probe)
+        if self._exchange.started:
+            self._exchange.abort()
+        else:
+            body = self.protocol.error_body(500, "hedgerow itself failed; its log says how", kind="server_error")
+            self._exchange.respond(500, answers.JSON, body)
+        self._finish(Outcome.FAILED, None)
+
+    def ended(self, ending: Ending) -> None:
+        """The committed answer's body ended, broke off, or said that it is complete."""
+        winner, delivery = self._winner, self._delivery
+        if winner is None or delivery is None:
+            return
+        try:
+            failure = ending.failure or delivery.end(self, winner)
+            if failure is None:
+                self._complete(winner, ending.usage)
+            else:
+                self._break_off(failure, ending.usage)
+        except Exception:
+            self.crashed()
+
+    def on_disconnect(self) -> None:
+        """The client has left."""
+        self._gone = True
+        winner, usage = self._winner, None
+        if winner is None:
+            self.run.client_gone()
+        elif winner.call is not None and not winner.ended:
+            winner.call.cancel()
+            usage = self._speak(winner, Outcome.CLIENT_GONE, None)
+        self._finish(Outcome.CLIENT_GONE, None, usage)
+
+    def blame(self, attempt: Attempt, failure: Failure) -> None:
+        """Let the health of its target learn from an attempt that failed."""
+        hedger, ask = self.route.hedger, self.ask
+        hedger.failed(
+            attempt.target.place,
+            failure,
+            attempt.launched_at,
+            self.time(),
+            self.facts.model or "",
+            stream=ask.stream,
+            had_all_its_time=attempt.index == 0 and self._incoming.patience >= self.route.reading.total,
+        )
+
+    def _complete(self, winner: Attempt, usage: Usage | None) -> None:
+        winner.ended = True
+        records.ended(self, winner, _WON, None, usage)
+        self._finish(_WON, winner.status, usage)
+
+    def _break_off(self, failure: Failure, usage: Usage | None) -> None:
+        """The committed answer cannot be completed: say so in the stream, then let it look broken."""
+        winner, delivery = self._winner, self._delivery
+        if winner is None or delivery is None:
+            return
+        status = delivery.break_off(self, winner, failure)
+        # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
+        log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
+        self.blame(winner, failure)
+        usage = self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
+        self._finish(Outcome.FAILED_AFTER_COMMIT, status, usage)
+
+    def _speak(
+        self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None
+    ) -> Usage | None:
+        """Tell of an attempt that ended and did not win; returns its usage, where anybody wants to hear of it."""
+        attempt.end()
+        if attempt.probe is not None:
+            self.route.hedger.over(attempt.probe)
+        if failure is not None and outcome is Outcome.FAILED:
+            why = failure.kind, failure.message
+            log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
+        return records.ended(self, attempt, outcome, failure, usage)
+
+    def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
+        self.run.finished()
+        winner = self._winner
+        launched = len(self.attempts)
+        self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
+        self._winner = None
+        self._delivery = None
+        self._gateway.flights.discard(self)
+        if self._gateway.debug:
+            took, route = self.time() - self.started_at, self.route.name
+            log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
+        if self.route.hedger.watched:
+            records.finished(self, winner, launched, outcome, status, usage)
+        if launched > 1 or self.skipped is not None:
+            self.route.hedger.finished(self.request_id, launched, self.time())
