@@ -131,6 +131,11 @@ class Run:
             self._apply(race.failed(attempt, failure, self._alarm.time()))
             self._sleep(race)
 
+    def held(self, attempt: int) -> None:
+        """The attempt's first token is here, and whether it is good enough will be told later."""
+        if not self._over:
+            self._the_race().held(attempt)
+
     def rejected(self, attempt: int, failure: Failure, rank: int) -> None:
         """A gate rejected the attempt's answer: keep hold of it until it is committed or cancelled; see `Race`."""
         if not self._over:

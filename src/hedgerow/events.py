@@ -11,6 +11,9 @@ from enum import StrEnum
 
 import msgspec
 
+from hedgerow.usage import Usage as Usage
+from hedgerow.usage import UsageSource as UsageSource
+
 Headers = list[tuple[bytes, bytes]]
 """HTTP header fields in wire order; names are lower-case, values as received without surrounding blanks."""
 
@@ -95,29 +98,6 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     in_stream: bool = False
 
 
-class UsageSource(StrEnum):
-    """How an attempt's tokens are known."""
-
-    REPORTED = "reported"
-    """The upstream said so when its answer was complete."""
-    PARTIAL = "partial"
-    """The attempt ended early: what it had reported or sent until then, so at least this much."""
-
-
-class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens of one attempt; None where they are not known.
-
-    `input_tokens` are all of the prompt, those read from a cache or written to one included; `output_tokens` include
-    reasoning.
-    """
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    source: UsageSource = UsageSource.REPORTED
-
-
 class RequestStarted(msgspec.Struct, frozen=True, gc=False):
     """A request was accepted and its first attempt is about to start. `model` is the one the client named, if any."""
 
@@ -177,6 +157,17 @@ class AnswerRejected(msgspec.Struct, frozen=True, gc=False):
     detail: str
     at: float
     delivered: bool
+
+
+class AnswerNotJudged(msgspec.Struct, frozen=True, gc=False):
+    """A gate could not judge an attempt's answer, which counts as good: `why` names it and what was in its way."""
+
+    request_id: str
+    route: str
+    attempt: int
+    target: str
+    why: str
+    at: float
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
@@ -286,6 +277,7 @@ Event = (
     | HedgeSkipped
     | FirstToken
     | AnswerRejected
+    | AnswerNotJudged
     | AttemptEnded
     | RequestFinished
     | TargetTakenOut

@@ -231,7 +231,7 @@ class World:
             "fast", [t.place for t in targets], policy, listeners=[self.events.append], health=Health()
         )
         prefix = None if policy.gates is None else policy.gates.prefix
-        route = Route(hedger, targets, gates=Gates(Gatekeeper(gates, loop), prefix) if gates else None)
+        route = Route(hedger, targets, gates=Gates(Gatekeeper(gates), prefix) if gates else None)
         self.gateway = Gateway(
             Routing({"fast": Ways(route, {Family.OPENAI: route})}, default="fast", match=lambda _model: None),
             loop=loop,

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from hedgerow.events import (
+    AnswerNotJudged,
     AnswerRejected,
     AttemptEnded,
     AttemptLaunched,
@@ -95,6 +96,15 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "detail": "3 of 5 characters",
         "at": 1.6,
         "delivered": False,
+    },
+    AnswerNotJudged: {
+        "event": "answer_not_judged",
+        "request_id": "r1",
+        "route": "fast",
+        "attempt": 1,
+        "target": "b",
+        "why": "gate mine did not judge: KeyError",
+        "at": 1.6,
     },
     AttemptEnded: {
         "event": "attempt_ended",
@@ -175,6 +185,7 @@ EVENTS: list[Event] = [
     HedgeSkipped("r1", "fast", Reason.BUDGET, 1.3, "10 %"),
     FirstToken("r1", 1, "b", Role.HEDGE, 1.3, 1.6, True, 7),
     AnswerRejected("r1", "fast", 1, "b", "min_chars", "3 of 5 characters", 1.6, delivered=False),
+    AnswerNotJudged("r1", "fast", 1, "b", "gate mine did not judge: KeyError", 1.6),
     ENDED,
     RequestFinished("r1", "fast", "openai.chat", True, 1.0, 1.6, 2.0, 200, 1, 2, Outcome.WON, Usage(3, 4, 1)),
     TargetTakenOut("a", FailureClass.RATE_LIMITED, "HTTP 429", 2.0, 9.0),

@@ -12,6 +12,7 @@ from hedgerow.errors import ConfigError
 from hedgerow.events import Listener
 from hedgerow.gateway.blueprint import Blueprint, RouteBlueprint, TargetBlueprint
 from hedgerow.gateway.core import Gateway
+from hedgerow.gateway.gates import gates_of
 from hedgerow.gateway.parts import Parts, Pooled
 from hedgerow.gateway.reload_watch import stamp_of
 from hedgerow.gateway.route import Route
@@ -117,13 +118,18 @@ class Builder:
 
 def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site]) -> Ways:
     at = [sites[target] for target in route.targets]
+    try:
+        gates = gates_of(route.policy.gates)
+    except ConfigError as error:
+        raise ConfigError([f"routes.{hedger.name}.{problem}" for problem in error.problems]) from None
     speaking = {}
     for family in Family:
         which = [index for index, site in enumerate(at) if family in site.families]
         if which:
             targets = [at[index].seen_by(family) for index in which]
-            speaking[family] = Route(hedger.narrowed(which), targets, route.reading)
-    return Ways(Route(hedger, [site.seen_by(Family.HTTP) for site in at], route.reading), speaking, route.endpoints)
+            speaking[family] = Route(hedger.narrowed(which), targets, route.reading, gates)
+    any_path = Route(hedger, [site.seen_by(Family.HTTP) for site in at], route.reading, gates)
+    return Ways(any_path, speaking, route.endpoints)
 
 
 class _Site:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hedgerow.events import (
+    AnswerNotJudged,
     AnswerRejected,
     AttemptEnded,
     AttemptLaunched,
@@ -82,6 +83,12 @@ def rejected(flight: Landing, attempt: Attempt, rejection: Rejection, *, deliver
     hedger = flight.route.hedger
     told = attempt.target.name, rejection.gate, rejection.detail
     hedger.emit(AnswerRejected(flight.request_id, hedger.name, attempt.index, *told, flight.time(), delivered))
+
+
+def not_judged(flight: Landing, attempt: Attempt, why: str) -> None:
+    """A gate could not judge an attempt's answer, now."""
+    hedger = flight.route.hedger
+    hedger.emit(AnswerNotJudged(flight.request_id, hedger.name, attempt.index, attempt.target.name, why, flight.time()))
 
 
 def ended(

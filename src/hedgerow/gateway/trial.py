@@ -13,6 +13,7 @@ from hedgerow.gatekeeper import Gatekeeper, Handle
 from hedgerow.gateway import records
 from hedgerow.policy.gates.gate import Rejection, Verdict
 from hedgerow.policy.gates.settings import Prefix
+from hedgerow.wire.reading import Reading
 from hedgerow.wire.whole import is_event_stream
 
 if TYPE_CHECKING:
@@ -34,7 +35,19 @@ class Gates(NamedTuple):
 class Trial:
     """One attempt's answer before its gates: a whole one, or the start of a stream, which is held back meanwhile."""
 
-    __slots__ = ("_asked", "_attempt", "_flight", "_gates", "_handle", "_request", "_timer", "closed", "rejection")
+    __slots__ = (
+        "_asked",
+        "_attempt",
+        "_flight",
+        "_gates",
+        "_handle",
+        "_reading",
+        "_request",
+        "_settled",
+        "_timer",
+        "closed",
+        "rejection",
+    )
 
     def __init__(self, flight: Flight, attempt: Attempt, gates: Gates, request: bytes) -> None:
         self._flight = flight
@@ -42,6 +55,8 @@ class Trial:
         self._gates = gates
         self._request = request
         self._asked = False
+        self._settled = False
+        self._reading: Reading | None = None
         self._handle: Handle | None = None
         self._timer: TimerHandle | None = None
         self.closed: bool | None = None
@@ -51,20 +66,30 @@ class Trial:
 
     def begin(self) -> None:
         """A whole answer is judged now, a stream when there is enough of it."""
-        body, prefix = self._attempt.whole, self._gates.prefix
-        if body is not None:
+        attempt, flight, prefix = self._attempt, self._flight, self._gates.prefix
+        if attempt.whole is not None:
             self._asked = True
-            self._judge(answer_in(self._flight, body))
-            return
-        if prefix is not None and prefix.time < inf:
-            self._timer = self._flight.later(prefix.time, self._ask)
-        self.feed(b"")
+            self._judge(answer_in(flight, attempt.whole))
+        else:
+            if prefix is not None and prefix.time < inf:
+                self._timer = flight.later(prefix.time, self._ask)
+            self._reading = flight.protocol.reading()
+            self._look(attempt.scanner is not None and attempt.scanner.watch(b""), b"".join(attempt.held))
+        if not self._settled:
+            flight.run.held(attempt.index)
 
     def feed(self, data: bytes) -> None:
         """Another piece of the stream, which the attempt keeps."""
         scanner = self._attempt.scanner
-        done = scanner is not None and scanner.watch(data)
-        if not self._asked and (done or self._is_enough()):
+        self._look(scanner is not None and scanner.watch(data), data)
+
+    def _look(self, done: bool, data: bytes) -> None:
+        """Ask when there is enough, or all: the stream's end marker has come."""
+        reading, prefix = self._reading, self._gates.prefix
+        if self._asked or reading is None or prefix is None:
+            return
+        reading.feed(data)
+        if done or reading.chars >= CHARACTERS_PER_TOKEN * prefix.tokens:
             self._ask()
 
     def over(self, *, clean: bool) -> None:
@@ -87,22 +112,16 @@ class Trial:
 
     def give_up(self) -> None:
         """The attempt is over: nothing is to be judged any more."""
-        self._asked = True
+        self._asked = self._settled = True
         if self._timer is not None:
             self._timer.cancel()
         if self._handle is not None:
             self._handle.cancel()
 
-    def _is_enough(self) -> bool:
-        prefix = self._gates.prefix
-        if prefix is None:
-            return False
-        held = b"".join(self._attempt.held)
-        return len(self._flight.protocol.answer_so_far(held).text) >= CHARACTERS_PER_TOKEN * prefix.tokens
-
     def _ask(self) -> None:
         if not self._asked:
             self._asked = True
+            self._reading = None
             if self._timer is not None:
                 self._timer.cancel()
             self._judge(self._flight.protocol.answer_so_far(b"".join(self._attempt.held)))
@@ -112,8 +131,9 @@ class Trial:
 
     def _judged(self, verdict: Verdict) -> None:
         self._handle = None
-        shout(self._flight, verdict)
+        self._settled = True
         attempt, rejection = self._attempt, verdict.rejection
+        shout(self._flight, attempt, verdict)
         if attempt.ended:
             return
         if rejection is None:
@@ -136,9 +156,10 @@ def answer_in(flight: Landing, body: bytes) -> Answer:
     return protocol.answer_so_far(body) if is_event_stream(body) else protocol.answer(body)
 
 
-def shout(flight: Landing, verdict: Verdict) -> None:
+def shout(flight: Landing, attempt: Attempt, verdict: Verdict) -> None:
     """Say loudly that a gate could not judge: its answers pass."""
     for error in verdict.errors:
+        records.not_judged(flight, attempt, error)
         log.error("request %s, route %s: %s; its answer passes", flight.request_id, flight.route.name, error)
 
 
@@ -146,7 +167,7 @@ def review(flight: Landing, winner: Attempt, gates: Gates, request: bytes, body:
     """Judge a stream that was delivered: a rejection comes too late and is only reported."""
 
     def report(verdict: Verdict) -> None:
-        shout(flight, verdict)
+        shout(flight, winner, verdict)
         if verdict.rejection is not None:
             records.rejected(flight, winner, verdict.rejection, delivered=True)
 

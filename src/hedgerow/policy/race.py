@@ -126,6 +126,17 @@ class Race:
         self._conclude(commands)
         return commands
 
+    def held(self, attempt: int) -> None:
+        """The attempt has its first token, and its gates want to see more, or to think: it is not late any more. No
+        hedge is due while the newest attempt is held.
+        """
+        if self.over or attempt not in self._running:
+            return
+        self._late_at[attempt] = inf
+        if attempt == len(self._late_at) - 1:
+            self._hedge_at = inf
+        self._set_wake()
+
     def rejected(self, attempt: int, failure: Failure, now: float, rank: int = 0) -> Commands:
         """A gate rejected the attempt's answer, of which the driver keeps hold; the best has the highest `rank`."""
         if self.over or attempt not in self._running:

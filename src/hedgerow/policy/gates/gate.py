@@ -77,6 +77,26 @@ def not_judged(name: str, error: BaseException | str) -> str:
     return f"gate {name} did not judge: {error if isinstance(error, str) else type(error).__name__}"
 
 
+Says = Callable[[Answer, bytes], "str | None"]
+"""What a built-in gate does, given an answer and its request's body: None, or the reason for a rejection."""
+
+
+class Builtin(msgspec.Struct, frozen=True):
+    """A gate that comes with hedgerow: its name in the configuration, and what it says."""
+
+    name: str
+    says: Says
+
+    def __call__(self, answer: Answer, request: bytes, /) -> Rejection | None:
+        reason = self.says(answer, request)
+        return None if reason is None else Rejection(self.name, reason)
+
+
+def is_wordless(answer: Answer) -> bool:
+    """Whether the answer is calls for the client to run, or media, and no text: gates of texts let it pass."""
+    return (answer.tool_calls or answer.media) and not answer.text.strip()
+
+
 Check = Callable[[Answer], "str | bool | None"]
 """A gate of one's own: None or True is good, False or a reason is not. The reason is logged."""
 

@@ -72,9 +72,10 @@ class NoRefusal(_Spec, frozen=True, tag="no_refusal"):
 
 
 class Python(_Spec, frozen=True, tag="python"):
-    """A callable of one's own, `module:function`, given `timeout` seconds."""
+    """A callable of one's own, `module:function`, given `timeout` seconds; `folder`: where its module may be."""
 
     call: str
+    folder: str = ""
     timeout: float = 1.0
 
 
