@@ -491,3 +491,31 @@ class TestWidth:
         race = Race(Plan(width=4, max_attempts=4), (A, B))
         commands = race.start(0.0)
         assert [type(command) for command in commands] == [Launch, Launch, Skip, Skip]
+
+
+def test_an_attempt_that_is_held_for_its_gates_is_neither_late_nor_hedged() -> None:
+    race = started()
+    race.held(0)
+    assert list(race.tick(2.0)) == []
+    assert list(race.tick(20.0)) == []
+    assert race.accepted(0, 59.0) == [Commit(0)]
+
+
+def test_a_held_attempt_does_not_stop_the_hedge_of_a_newer_one() -> None:
+    race = started(msgspec.structs.replace(PLAN, max_hedges=2, max_attempts=3), (A, B, C))
+    race.tick(2.0)
+    race.held(0)
+    assert race.tick(4.0) == [Launch(2, 2, Role.HEDGE)]
+
+
+def test_a_held_attempt_that_is_rejected_sends_the_next_off_at_once() -> None:
+    race = started()
+    race.held(0)
+    assert race.rejected(0, fails(FailureClass.GATE), 3.0) == [Launch(1, 1, Role.FAILOVER)]
+
+
+def test_holding_says_nothing_of_a_race_that_is_over() -> None:
+    race = started()
+    race.accepted(0, 1.0)
+    race.held(0)
+    assert race.wake_at == inf

@@ -139,7 +139,7 @@ class Flight(Landing):
         else:
             filtered = self.question.adds_usage(winner.target)
             delivery = Forwarding(self, self._exchange, winner, filtered=filtered)
-        if (gates := self.route.gates) is not None:
+        if (gates := self.route.gates) is not None and self.protocol.hedgeable:
             delivery = Overheard(delivery, partial(review, self, winner, gates, request), room)
         return delivery
 

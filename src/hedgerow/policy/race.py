@@ -127,15 +127,10 @@ class Race:
         return commands
 
     def held(self, attempt: int) -> None:
-        """The attempt has its first token, and its gates want to see more, or to think: it is not late any more. No
-        hedge is due while the newest attempt is held.
-        """
-        if self.over or attempt not in self._running:
-            return
-        self._late_at[attempt] = inf
-        if attempt == len(self._late_at) - 1:
-            self._hedge_at = inf
-        self._set_wake()
+        """Its first token is here, to be judged: it is late no more; if it is the newest, no hedge is due."""
+        if attempt in self._running:
+            self._late_at[attempt] = inf
+            self._hedge_at = inf if attempt == len(self._late_at) - 1 else self._hedge_at
 
     def rejected(self, attempt: int, failure: Failure, now: float, rank: int = 0) -> Commands:
         """A gate rejected the attempt's answer, of which the driver keeps hold; the best has the highest `rank`."""
@@ -255,10 +250,7 @@ class Race:
     def _lose(
         self, attempt: int, failure: Failure, now: float, commands: list[Command], *, alone: bool = False
     ) -> None:
-        """Record a failed attempt and launch the next at once where the failure's class allows.
-
-        With `alone` only if nobody else runs.
-        """
+        """Record a failed attempt; launch the next at once where its class allows, with `alone` if nobody else runs."""
         self._running.remove(attempt)
         self._failures.append((attempt, failure))
         where = next_after(failure, replayable=self._plan.replayable)
