@@ -133,8 +133,8 @@ class Hedger:
         self._judge.apply(now)
 
     def refreshing(self, now: float) -> Iterator[None]:
-        """Choose delays anew from what is known by now; in steps, to be taken away from requests every few seconds."""
-        yield from self._judge.when.refreshing(now)
+        """Choose delays and compare targets anew; in steps, to be taken away from requests every few seconds."""
+        yield from self._judge.refreshing(now)
         for event in self._judge.notices():
             self.emit(event)
 

@@ -84,6 +84,13 @@ def token(text: str) -> bytes:
 
 QUICK = Answer([(0.1, token("hello")), (0.0, b"data: [DONE]\n\n")])
 LATE = Answer([(1.5, token("hello")), (0.0, b"data: [DONE]\n\n")])
+
+
+def after(seconds: float) -> Answer:
+    """A stream whose first token takes so long."""
+    return Answer([(seconds, token("hello")), (0.0, b"data: [DONE]\n\n")])
+
+
 SILENT = Answer(end="hang")
 STALLS = Answer([(0.0, token("hello"))], end="hang")
 BROKEN = Answer([(0.0, b"{}")], status=500, headers=JSON, head_after=0.1)

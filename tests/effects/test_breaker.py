@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from hedgerow.events import BreakerChanged, BreakerState, Role
-from tests.effects.support import BROKEN, QUICK, SILENT, Sent, Story, effect_of, every, settings, tell
-from tests.effects.test_hedging import after
+from tests.effects.support import BROKEN, QUICK, SILENT, Sent, Story, after, effect_of, every, settings, tell
 from tests.engine.scripted import Script
 
 PLAIN = {

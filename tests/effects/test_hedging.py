@@ -19,13 +19,13 @@ from tests.effects.support import (
     WHOLE,
     Sent,
     Story,
+    after,
     asked,
     effect_of,
     every,
     play,
     settings,
     tell,
-    token,
 )
 from tests.engine.scripted import JSON, Answer, Script
 
@@ -37,11 +37,6 @@ UNWORRIED = {
     "targets.<name>.breaker.failure_ratio": "off",
 }
 """Nothing but what a test sets refuses a hedge."""
-
-
-def after(seconds: float) -> Answer:
-    """A stream whose first token takes so long."""
-    return Answer([(seconds, token("hello")), (0.0, b"data: [DONE]\n\n")])
 
 
 # --- what is learned -------------------------------------------------------------------------------------------------
@@ -168,7 +163,7 @@ def test_shadow_decides_and_pays_and_launches_nothing(
     assert len(story.failed_over()) == 3 - len(hedged)
 
 
-RACE: Mapping[str, object] = {"routes.<name>.hedge": {"mode": "race"}}
+RACE: Mapping[str, object] = {"routes.<name>.hedge": {"mode": "race"}, "routes.<name>.order": "fixed"}
 
 
 def test_in_a_race_two_targets_are_asked_together_and_no_budget_but_a_given_one_holds() -> None:
@@ -177,7 +172,7 @@ def test_in_a_race_two_targets_are_asked_together_and_no_budget_but_a_given_one_
     assert story.reasons(Role.RACER) == []
     assert [client.ended_at for client in story.clients[:2]] == [0.1, 1.1]
     few = {"mode": "race", "budget": "0.1%", "burst": 2, "per_minute": 0}
-    story = tell(settings({"routes.<name>.hedge": few}), {"a": after(0.2), "b": QUICK}, every(1.0, 5))
+    story = tell(settings({**RACE, "routes.<name>.hedge": few}), {"a": after(0.2), "b": QUICK}, every(1.0, 5))
     assert [client.answer_headers[b"x-hedgerow-target"] for client in story.clients] == [b"b", b"b", b"a", b"a", b"a"]
     assert story.reasons(Role.RACER) == [Reason.BUDGET] * 3
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 import pytest
 
-from tests.effects.support import SILENT, effect_of, every, settings, tell
+from hedgerow.errors import ConfigError
+from hedgerow.events import AttemptLaunched, Role
+from tests.effects.support import BASE, SILENT, Document, Story, after, effect_of, every, settings, tell
 
 ROTATE = "routes.<name>.order"
 
@@ -30,3 +35,88 @@ def test_the_next_in_turn_gets_the_hedge(key: str) -> None:
 @pytest.mark.parametrize(("weight", "firsts"), [(1, "abcabcabcabc"), (2, "abcaabcaabca"), (4, "aabacaaabaca")])
 def test_turns_go_by_weight(key: str, weight: int, firsts: str) -> None:
     assert tell(settings({key: weight, ROTATE: "rotate"}), {}, every(1.0, 12)).firsts() == firsts
+
+
+FOUR: Document = {
+    "targets": {
+        name: {"base_url": f"http://{name}.example/v1", "price": {"output": dollars}}
+        for name, dollars in (("a", 1), ("b", 2), ("c", 9), ("d", 8))
+    },
+    "routes": {"fast": {"targets": ["a", "b", "c", "d"], "hedge": {"delay": "off"}}},
+}
+TIMES = {"a": after(0.9), "b": after(0.5), "c": after(0.1), "d": after(0.2)}
+BEGIN = 45
+"""Requests of four targets until the first ten of each are learned from."""
+
+
+def by_history(changes: Mapping[str, object], times: int = 200) -> Story:
+    return tell(settings(changes, base=FOUR), TIMES, every(1.0, times))
+
+
+@effect_of(ROTATE)
+def test_fastest_begins_with_each_in_turn_and_then_asks_the_fastest(key: str) -> None:
+    firsts = by_history({key: {"by": "fastest", "explore": "0%"}}).firsts()
+    assert Counter(firsts[:40]) == dict.fromkeys("abcd", 10)
+    assert firsts[BEGIN:] == "c" * (200 - BEGIN)
+
+
+@effect_of(ROTATE)
+@pytest.mark.parametrize(("explore", "least", "most"), [("2%", 0.01, 0.03), ("50%", 0.45, 0.55)])
+def test_explore_is_the_share_that_goes_to_the_others(key: str, explore: str, least: float, most: float) -> None:
+    firsts = by_history({key: {"by": "fastest", "explore": explore}}, 1_000).firsts()[BEGIN:]
+    assert least * len(firsts) <= len(firsts) - firsts.count("c") <= most * len(firsts)
+
+
+@effect_of(ROTATE)
+@pytest.mark.parametrize(("quantile", "first"), [("p50", "a"), ("p90", "b")])
+def test_who_is_fastest_is_told_by_a_quantile(key: str, quantile: str, first: str) -> None:
+    jumpy = [after(0.1), after(0.1), after(0.1), after(3.0)]
+    changes = {key: {"by": "fastest", "quantile": quantile, "explore": "0%"}, "routes.<name>.hedge.delay": "off"}
+    firsts = tell(settings(changes), {"a": jumpy * 50, "b": after(0.5), "c": SILENT}, every(10.0, 100)).firsts()
+    assert firsts[40:] == first * 60
+
+
+@effect_of(ROTATE)
+@pytest.mark.parametrize(("margin", "first"), [("5%", "b"), ("20%", "a")])
+def test_who_is_ahead_stays_there_for_want_of_a_margin(key: str, margin: str, first: str) -> None:
+    changes = {key: {"by": "fastest", "margin": margin, "explore": "0%"}, "routes.<name>.hedge.delay": "off"}
+    firsts = tell(settings(changes), {"a": after(0.5), "b": after(0.45), "c": after(0.9)}, every(1.0, 100)).firsts()
+    assert firsts[40:] == first * 60
+
+
+@effect_of(ROTATE)
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [("cheapest", "c"), ({"by": "cheapest", "within": "110%"}, "d"), ({"by": "cheapest", "within": "900%"}, "a")],
+)
+def test_cheapest_is_the_cheapest_of_those_that_are_nearly_as_fast(key: str, order: object, first: str) -> None:
+    firsts = by_history({key: order}).firsts()[BEGIN:]
+    assert firsts.count(first) > 0.9 * len(firsts)
+
+
+@effect_of(ROTATE)
+def test_cheapest_needs_prices(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"targets\.b\.price: is required: routes\.fast\.order is cheapest"):
+        settings({key: "cheapest", "targets.<name>.price": {"input": 1}}, base=BASE)
+
+
+RACE = {"mode": "race"}
+
+
+def raced(story: Story) -> Counter[str]:
+    """How often which targets were asked together."""
+    together: dict[str, list[str]] = {}
+    for each in story.of(AttemptLaunched):
+        together.setdefault(each.request_id, []).append(each.target)
+    return Counter("".join(sorted(targets)) for targets in list(together.values())[BEGIN:])
+
+
+@effect_of("routes.<name>.hedge.mode")
+def test_of_four_targets_the_two_fastest_race_unless_an_order_is_set(key: str) -> None:
+    story = by_history({"routes.<name>.hedge": RACE}, 500)
+    asked = raced(story)
+    assert asked["cd"] > 0.9 * asked.total()
+    assert set(asked) == {"cd", "bd", "ad"}
+    assert {role for _, _, role, _ in story.launches} == {Role.PRIMARY, Role.RACER}
+    assert set(raced(by_history({"routes.<name>.hedge": RACE, ROTATE: "fixed"}, 100))) == {"ab"}
+    assert set(raced(by_history({"routes.<name>.hedge": {**RACE, "width": 4}}, 100))) == {"abcd"}

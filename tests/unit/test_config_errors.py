@@ -380,7 +380,27 @@ ROUTES = [
     (
         "an order that is none",
         route("order: fastst"),
-        ["6: routes.r.order: got 'fastst'; expected fixed or rotate"],
+        ["6: routes.r.order: got 'fastst'; expected one of fixed, rotate, fastest, cheapest"],
+    ),
+    (
+        "an order by nothing",
+        route("order: {quantile: p90}"),
+        ["6: routes.r.order: says no order: expected one such as {by: fastest, quantile: p90}"],
+    ),
+    (
+        "an option of another order",
+        route("order: {by: rotate, explore: 3%}"),
+        ["6: routes.r.order.explore: is no option of rotate; it has none"],
+    ),
+    (
+        "an option that is too much",
+        route("order: {by: fastest, explore: 60%}"),
+        ["6: routes.r.order.explore: got '60%'; expected a percentage between 0% and 50%"],
+    ),
+    (
+        "an unknown order with options",
+        route("order: {by: fastst}"),
+        ["6: routes.r.order.by: got 'fastst'; expected one of fixed, rotate, fastest, cheapest"],
     ),
     (
         "no targets in a route",
@@ -788,6 +808,7 @@ BEYOND_A_SCHEMA = {
     *("a port too high", "IPv6 without brackets", "a port from the environment", "a key that is not there"),
     *("an unknown default route", "passthrough with keys of our own", "a circle", "no host", "a URL with an umlaut"),
     *("a bad proxy with a password", "two models", "a field within another", "a number that JSON does not know"),
+    "an option that is too much",
 }
 FOR_A_SCHEMA = [case for case in SECTIONS + TARGETS + ROUTES + SERVER if case[0] not in BEYOND_A_SCHEMA]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from hedgerow.config import check_hedge
+from hedgerow.config import check_hedge, check_order
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import Problem, did_you_mean, show_path
 from hedgerow.config.providers import PROVIDERS
@@ -39,6 +39,7 @@ def contradictions(
         found += _attempts(name, route)
         found += check_hedge.times(name, route, targets)
         found += check_hedge.worthless(name, route, targets)
+        found += check_order.unpriced(name, route, targets)
         found += _endpoints(name, route)
     found += check_hedge.unpriced(routes, targets, server)
     if server is not None:
@@ -149,6 +150,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += check_hedge.hurried(name, route, settings.targets)
         found += _idle_hedge(name, route, settings.targets)
         found += check_hedge.without_effect(name, route)
+        found += check_order.without_effect(name, route)
         found += _unreachable_targets(name, route, settings.targets)
         found += _shared_client_key(name, route, settings.targets)
     server = settings.server

@@ -11,7 +11,7 @@ from hedgerow.config.fields import FLAG, NAMES, PATHS, whole
 from hedgerow.config.hedge import Failover, Hedge, Spend
 from hedgerow.config.order import ORDER
 from hedgerow.policy.delay import Off
-from hedgerow.policy.order import OrderRule
+from hedgerow.policy.order import Fastest, OrderRule
 
 TOTAL = 600.0
 FIRST_TOKEN = 60.0
@@ -42,7 +42,9 @@ class Route(Model):
 with a second one to the same provider."""
     order: Annotated[OrderRule | None, ORDER] = None
     """Which of them is asked first, and which next. `fixed`: as they are listed. `rotate`: each in turn, as often as \
-its `weight` says. See [the order of targets](order.md)."""
+its `weight` says. `fastest`: by what each has lately taken to its first token. `cheapest`: the cheapest of those \
+that are nearly as fast. With options: `{by: fastest, quantile: p90, margin: 10%, explore: 5%}`. In `hedge.mode: race` \
+it is `fastest` unless set. See [the order of targets](order.md)."""
     hedge: Hedge = Hedge()
     failover: Failover = Failover()
     spend: Spend = Spend()
@@ -61,6 +63,12 @@ answer put together. An answer is then hedged when it is slow to start, not when
     endpoints: Annotated[tuple[str, ...], PATHS] = ()
     """More paths that this route answers and hedges, such as `/v1/audio/speech` or `/v2/translate`: any POST whose \
 answer is one whole body. A request there needs no model."""
+
+    @property
+    def asked_by(self) -> OrderRule | None:
+        """The order that holds: a race of all who are there needs none."""
+        chooses = self.hedge.races and "order" not in self.model_fields_set and len(self.targets) > self.hedge.width
+        return Fastest() if chooses else self.order
 
     @property
     def attempts(self) -> int:

@@ -127,7 +127,7 @@ def _policy(route: config.Route) -> Policy:
     hedge, timeouts, only_if = route.hedge, route.timeouts, route.hedge.only_if
     window = hedge.window.samples
     return Policy(
-        order=route.order,
+        order=route.asked_by,
         delay=show(Off() if hedge.races or hedge.chained else hedge.delay, show_duration),
         min_delay=hedge.min_delay,
         max_delay=hedge.max_delay,

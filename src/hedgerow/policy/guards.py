@@ -118,9 +118,12 @@ class Rollout:
         return None if self._in == _WHOLE or place(ask.request_id) < self._in else self._refusal
 
 
-def place(request_id: str) -> int:
-    """Where a request stands in a rollout: a whole number below 1,000,000, spread evenly over ids."""
-    digest = blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=8, person=b"rollout").digest()
+def place(request_id: str, what: bytes = b"rollout") -> int:
+    """Where a request stands in a rollout: a whole number below 1,000,000, spread evenly over ids.
+
+    For anything else that a share of requests is chosen for, `what` makes another choice.
+    """
+    digest = blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=8, person=what).digest()
     return int.from_bytes(digest, "big") * _WHOLE >> 64
 
 

@@ -23,12 +23,11 @@ from hedgerow.policy.delay import Fixed, Percentile, Slo, Spec, parse_delay, sho
 from hedgerow.policy.guards import Background, Deadline, Guard, KillSwitch, OnlyIf, Rollout, TooLarge, first_refusal
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.lessons import Lessons
-from hedgerow.policy.order import Rotate
+from hedgerow.policy.lineup import where_of
 from hedgerow.policy.outage import Throttle
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.price import Price
 from hedgerow.policy.quota import Quota, QuotaGuard
-from hedgerow.policy.rotate import Rotation
 from hedgerow.policy.rules import Choice, Rules
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
@@ -93,7 +92,7 @@ class Judge:
     def change(self, policy: Policy, now: float) -> None:
         """Go on with another policy; statistics and balances stay."""
         before, self._policy = self._policy, policy
-        if policy.order != before.order:
+        if (policy.order, policy.width > 1) != (before.order, before.width > 1):
             self.where = self._where()
         self._latency.resize(policy.learning)
         self.apply(now)
@@ -154,11 +153,21 @@ class Judge:
     def knows(self, candidates: Sequence[Candidate]) -> None:
         """These are the targets: those of one account are taken to be slow together."""
         self._accounts.update({each.target: each.account for each in candidates})
+        if self.where is not None:
+            self.where.knows([each.target for each in candidates])
+
+    def refreshing(self, now: float) -> Iterator[None]:
+        """Choose delays and compare targets anew from what is known by now; in steps, every few seconds."""
+        yield from self.when.refreshing(now)
+        if self.where is not None:
+            yield from self.where.refreshing(now)
 
     def sweep(self, targets: Collection[str], now: float) -> None:
         """Give back the memory of all but these targets."""
         self._latency.sweep(now, targets)
         self.when.sweep(targets)
+        if self.where is not None:
+            self.where.sweep(targets)
 
     def state(self, now: float) -> dict[str, Any]:
         """What holds now, for people."""
@@ -210,11 +219,7 @@ class Judge:
         self.spend.settle(event.request_id, event.attempt, cost, read + (made or 0), event.ended_at)
 
     def _where(self) -> Where | None:
-        match self._policy.order:
-            case None:
-                return None
-            case Rotate():
-                return Rotation()
+        return where_of(self._policy.order, self._latency, self._hedge_cost, races=self._policy.width > 1)
 
     def _rules(self) -> Rules:
         policy, delays = self._policy, (self.controls.delay, self._shared.controls.delay)

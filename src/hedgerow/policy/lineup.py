@@ -7,8 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from hedgerow.policy.ask import Ask
+from hedgerow.policy.auto import Cost
+from hedgerow.policy.fastest import ByHistory
 from hedgerow.policy.health import Health, Order
+from hedgerow.policy.latency.cells import LatencyModel
+from hedgerow.policy.order import Fastest, OrderRule, Rotate
 from hedgerow.policy.plan import Candidate
+from hedgerow.policy.rotate import Rotation
 from hedgerow.policy.where import Where
 
 
@@ -37,3 +42,14 @@ class Lineup:
 def lineup_of(candidates: Sequence[Candidate], health: Health, where: Where | None) -> Lineup | None:
     """None where the targets are simply asked as they are listed."""
     return None if where is None else Lineup(candidates, health, where)
+
+
+def where_of(rule: OrderRule | None, model: LatencyModel, cost: Cost, *, races: bool) -> Where | None:
+    """What a rule means; None where targets are asked as they are listed. `races`: several are asked together."""
+    match rule:
+        case None:
+            return None
+        case Rotate():
+            return Rotation()
+        case Fastest():
+            return ByHistory(rule, model, cost, races=races)

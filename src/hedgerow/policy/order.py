@@ -12,4 +12,26 @@ class Rotate(msgspec.Struct, frozen=True, gc=False, tag="rotate"):
     """Each in turn, as often as its weight says."""
 
 
-OrderRule = Rotate
+class Fastest(msgspec.Struct, frozen=True, gc=False, tag="fastest"):
+    """By what each has lately taken to its first token. Raises `ValueError` for what cannot work.
+
+    `quantile` of the time, in (0, 1). Who is ahead stays there until another takes less than its time by the share
+    `margin`. `explore`: the share of requests that another than the first is measured by. `within`: of those that take
+    at most this share longer than the fastest the cheapest is first; None where money does not matter.
+    """
+
+    quantile: float = 0.5
+    margin: float = 0.1
+    explore: float = 0.05
+    within: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.quantile < 1.0:
+            raise ValueError("quantile must be above 0 and below 1")
+        if not 0.0 <= self.margin < 1.0 or not 0.0 <= self.explore <= 1.0:
+            raise ValueError("margin must be at least 0 and below 1, explore from 0 to 1")
+        if self.within is not None and not self.within >= 0.0:
+            raise ValueError("within must be 0 or more")
+
+
+OrderRule = Rotate | Fastest

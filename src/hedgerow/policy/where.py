@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from hedgerow.policy.ask import Ask
@@ -18,6 +18,16 @@ class Where(ABC):
     @abstractmethod
     def order(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> Sequence[int]:
         """All of the candidates, as indices; those that are alike to it stay in their order."""
+
+    def knows(self, targets: Collection[str]) -> None:  # noqa: B027  # most ways ask nobody in advance
+        """These are among the targets of the route, in the order in which they are listed."""
+
+    def sweep(self, targets: Collection[str]) -> None:  # noqa: B027
+        """Give back the memory of all but these targets."""
+
+    def refreshing(self, now: float) -> Iterator[None]:
+        """Learn from what is known by now; in steps, away from requests, every few seconds."""
+        return iter(())
 
     def led(self, usable: Sequence[Candidate]) -> None:  # noqa: B027  # most ways do not mind
         """What came of it: those that are well, the primary first."""

@@ -85,17 +85,28 @@ class _Target:
     def forget_laws(self) -> None:
         self._laws: dict[tuple[int, int], _Law] = {}
 
+    def count(self, now: float) -> int:
+        """How many samples there are."""
+        return sum(cell.count(now) for cell in self._some(-1, -1))
+
     def distribution(self, way: int, size: int, learning: Learning, now: float) -> Distribution | None:
-        everything = [cell for cells in self.cells for cell in cells if cell is not None]
-        if sum(cell.count(now) for cell in everything) < learning.warmup:
+        if self.count(now) < learning.warmup:
             return None
-        cell, enough = self.cells[way][size], learning.min_samples
-        if cell is not None and cell.count(now) >= enough:
-            return self._law(way, size).of([cell], learning.window, now)
-        of_way = [cell for cell in self.cells[way] if cell is not None]
-        if sum(cell.count(now) for cell in of_way) >= enough:
-            return self._law(way, -1).of(of_way, learning.window, now)
-        return self._law(-1, -1).of(everything, learning.window, now)
+        for level in ((way, size), (way, -1)):
+            if (law := self.level(*level, learning.min_samples, learning, now)) is not None:
+                return law
+        return self.level(-1, -1, 0, learning, now)
+
+    def level(self, way: int, size: int, least: int, learning: Learning, now: float) -> Distribution | None:
+        """What the cells of one way (-1: of both) and one size (-1: of all) say, with at least so many samples."""
+        cells = self._some(way, size)
+        if sum(cell.count(now) for cell in cells) < least:
+            return None
+        return self._law(way, size).of(cells, learning.window, now)
+
+    def _some(self, way: int, size: int) -> list[Window]:
+        ways = self.cells if way < 0 else (self.cells[way],)
+        return [cell for each in ways for cell in (each if size < 0 else (each[size],)) if cell is not None]
 
     def _law(self, way: int, size: int) -> _Law:
         law = self._laws.get((way, size))
@@ -134,6 +145,30 @@ class Cells:
         """
         known = self._targets.get(target)
         return None if known is None else known.distribution(stream, size_of(input_tokens), self._learning, now)
+
+    def known(self, targets: Collection[str], least: int, now: float) -> Collection[str]:
+        """Those of these targets that have so many samples."""
+        known = self._targets
+        return [each for each in targets if each in known and known[each].count(now) >= least]
+
+    def alike(
+        self, targets: Collection[str], stream: bool, size: int, least: int, now: float
+    ) -> dict[str, Distribution | None]:
+        """What is known of these targets, to compare them: of each the same, as near to such a request as all allow.
+
+        That is this way and `size`, else this way, else everything; None for those with fewer than `least` samples.
+        """
+        known = {target: self._targets.get(target) for target in targets}
+        laws: dict[str, Distribution | None] = {}
+        for way, of_size in ((-1, -1), (stream, -1), (stream, size)):
+            finer = {
+                target: None if each is None else each.level(way, of_size, least, self._learning, now)
+                for target, each in known.items()
+            }
+            if any(law is not None and finer[target] is None for target, law in laws.items()):
+                break
+            laws = finer
+        return laws
 
     def rates(self, target: str, stream: bool, now: float) -> tuple[float, ...]:
         """Samples per second by prompt size, smallest first: what share of the requests each size is."""

@@ -1,0 +1,27 @@
+"""Contradictions between the order of a route's targets and what is said of the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hedgerow.config.problem import Problem, show_path
+from hedgerow.config.route import Route
+from hedgerow.config.target import Target
+from hedgerow.policy.order import Fastest
+
+
+def unpriced(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """Who is cheapest can only be told where every target has a price."""
+    if not isinstance(route.order, Fastest) or route.order.within is None:
+        return
+    for each in dict.fromkeys(route.targets):
+        if each in targets and targets[each].price is None:
+            who = show_path(("routes", name, "order"))
+            text = f"is required: {who} is cheapest, so say what this target charges: {{input: 0.25, output: 2}}"
+            yield Problem(("targets", each, "price"), text)
+
+
+def without_effect(name: str, route: Route) -> Iterator[Problem]:
+    """Warnings about an order of nobody."""
+    if route.order is not None and len(set(route.targets)) == 1:
+        yield Problem(("routes", name, "order"), f"has no effect: {route.targets[0]} is the route's only target")

@@ -1,0 +1,150 @@
+"""The fastest first, or the cheapest of those that are nearly as fast: by what targets have lately taken.
+
+Times are those of the latency model, of requests of the same kind (streamed or whole, and prompt size) as far as all
+targets are known by such. Targets of which too little is known stand behind the others. Where a target's times are only
+known to be longer than another's, as those who lose races are, they do not count as a number, and it keeps its place.
+
+* It does not flutter: whoever is ahead stays there until another is faster by a margin.
+* It does not stop looking: a share of the requests goes to the others first, each in turn, told by the request's id
+  alone. In a race these run without the fastest, beside whom the others would never be seen to end.
+* It begins by looking: every target leads some requests before its history counts against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import inf
+from typing import Any
+
+import msgspec
+
+from hedgerow.policy.ask import Ask
+from hedgerow.policy.auto import PROMPTS, Cost
+from hedgerow.policy.guards import place
+from hedgerow.policy.latency.cells import LatencyModel, size_of
+from hedgerow.policy.order import Fastest
+from hedgerow.policy.plan import Candidate
+from hedgerow.policy.where import Where
+
+LEAST = 10
+"""Samples without which nothing is known of a target, and requests that it leads at first to get them."""
+_MILLION = 1_000_000
+_Kind = tuple[bool, int]
+
+
+class _Ranking(msgspec.Struct, frozen=True):
+    """Who is ahead for one kind of request. `seconds` is `inf` for those that are unknown, or too slow to be known."""
+
+    by_speed: tuple[str, ...]
+    order: tuple[str, ...]
+    seconds: Mapping[str, float]
+    near: frozenset[str] = frozenset()
+
+
+_NOBODY = _Ranking((), (), {})
+
+
+class ByHistory(Where):
+    """See the module. `refreshing` compares anew; what a request is told has been worked out before."""
+
+    __slots__ = ("_cost", "_known", "_led", "_model", "_names", "_races", "_rankings", "_rule", "_turn")
+
+    def __init__(self, rule: Fastest, model: LatencyModel, cost: Cost, *, races: bool = False) -> None:
+        """`cost` of a request to a target, by prompt size; it is asked only where the rule says `within`."""
+        self.name = "fastest" if rule.within is None else "cheapest"
+        self._rule, self._model, self._cost, self._races = rule, model, cost, races
+        self._names: list[str] = []
+        self._led: dict[str, int] = {}
+        self._known: Collection[str] = ()
+        self._rankings: dict[_Kind, _Ranking] = {}
+        self._turn = 0
+
+    def knows(self, targets: Collection[str]) -> None:
+        """What is new is listed last, and all of it compared anew."""
+        if new := [target for target in dict.fromkeys(targets) if target not in self._names]:
+            self._names += new
+            self._rankings.clear()
+
+    def sweep(self, targets: Collection[str]) -> None:
+        """Give back the memory of all but these targets."""
+        self._names = [target for target in self._names if target in targets]
+        self._led = {target: led for target, led in self._led.items() if target in targets}
+        self._rankings.clear()
+
+    def order(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> Sequence[int]:
+        """New targets first, else as they were last compared; a share of the requests is there to compare."""
+        kind = (ask.stream, size_of(ask.input_tokens))
+        ranking = self._rankings.get(kind)
+        if ranking is None:
+            self._look_round(now)
+            ranking = self._compare(kind, now)
+        order = sorted(range(len(candidates)), key=lambda index: ranking.order.index(candidates[index].target))
+        led = self._led
+        new = [index for index in order if self._is_new(candidates[index].target)]
+        if new:
+            new.sort(key=lambda index: led.get(candidates[index].target, 0))
+            return [*new, *(index for index in order if index not in new)]
+        if len(order) > 1 and place(ask.request_id, b"explore") < self._rule.explore * _MILLION:
+            return self._exploring(order)
+        return order
+
+    def led(self, usable: Sequence[Candidate]) -> None:
+        """The first of them is being measured."""
+        target = usable[0].target
+        if self._is_new(target):
+            self._led[target] = self._led.get(target, 0) + 1
+
+    def refreshing(self, now: float) -> Iterator[None]:
+        """Compare all of them anew, a kind of request at a time."""
+        self._look_round(now)
+        for kind in list(self._rankings):
+            self._compare(kind, now)
+            yield
+
+    def view(self) -> dict[str, Any]:
+        """What it goes by, for people."""
+        rule = {"rule": self.name, "quantile": self._rule.quantile}
+        return rule | {
+            "rankings": [
+                {"stream": stream, "prompt_tokens": PROMPTS[size], "order": list(ranking.order)}
+                | {"seconds": {name: None if each == inf else each for name, each in ranking.seconds.items()}}
+                for (stream, size), ranking in self._rankings.items()
+            ]
+        }
+
+    def _look_round(self, now: float) -> None:
+        self._known = self._model.first_tokens.known(self._names, LEAST, now)
+
+    def _is_new(self, target: str) -> bool:
+        return target not in self._known and self._led.get(target, 0) < LEAST
+
+    def _exploring(self, order: Sequence[int]) -> Sequence[int]:
+        best, *others = order
+        self._turn += 1
+        explored = others.pop(self._turn % len(others))
+        return [explored, *others, best] if self._races else [explored, best, *others]
+
+    def _compare(self, kind: _Kind, now: float) -> _Ranking:
+        rule, before = self._rule, self._rankings.get(kind, _NOBODY)
+        laws = self._model.first_tokens.alike(self._names, *kind, LEAST, now)
+        seconds = {name: inf if law is None else law.quantile(rule.quantile) for name, law in laws.items()}
+        by_speed = order = _ranked(before.by_speed or self._names, seconds, rule.margin)
+        near: frozenset[str] = frozenset()
+        if rule.within is not None:
+            limit = min(seconds.values()) * (1.0 + rule.within)
+            slack = {name: 1.0 - rule.margin if name in before.near else 1.0 for name in seconds}
+            near = frozenset(name for name in seconds if seconds[name] * slack[name] <= limit)
+            cheap = sorted((name for name in by_speed if name in near), key=lambda name: self._cost(name, kind[1]))
+            order = (*cheap, *(name for name in by_speed if name not in near))
+        ranking = self._rankings[kind] = _Ranking(by_speed, order, seconds, near)
+        return ranking
+
+
+def _ranked(before: Sequence[str], seconds: Mapping[str, float], margin: float) -> tuple[str, ...]:
+    """Each place goes to who had it, of those that are left, unless the fastest of them is so much faster."""
+    left, ranked = list(before), []
+    while left:
+        best = min(left, key=seconds.__getitem__)
+        ranked.append(best if seconds[best] < seconds[left[0]] * (1.0 - margin) else left[0])
+        left.remove(ranked[-1])
+    return tuple(ranked)
