@@ -50,14 +50,14 @@ def main() -> None:
         observe(model, rng, 1000, 0.0)
         when = When(model, Rules(spec, budget=0.05, max_delay=20.0))
         for ask in ASKS:
-            when.choose(ask, "a", ("b",), 0.0)
+            when.choose(ask, "a", "b", 0.0)
         runs = []
         for step in range(1, ROUNDS + 1):
             observe(model, rng, 60, 6.0 * step)
             runs.append(refreshed(when, 6.0 * step))
         started = time.perf_counter()
         for _ in range(REQUESTS):
-            when.choose(ASKS[1], "a", ("b",), 300.0)
+            when.choose(ASKS[1], "a", "b", 300.0)
         each = (time.perf_counter() - started) / REQUESTS
         print(f"{show(spec):12} {1e6 * each:10.2f} {_both([sum(run) for run in runs])} {_both([max(r) for r in runs])}")
 

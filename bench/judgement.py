@@ -108,7 +108,7 @@ class Bench:
     def bare_run(self) -> None:
         """What an engine without judgement would have made, too."""
         plan = self.hedger._alone
-        Run(None, plan, self.hedger._candidates, alarm=self.alarm, stall=30.0)  # type: ignore[arg-type]  # not driven
+        Run(None, plan, self.hedger._candidates, self.alarm)  # type: ignore[arg-type]  # not driven
 
     def launched(self) -> None:
         self.hedger.launched(self.places[0], self.ask, Role.PRIMARY, self.now)

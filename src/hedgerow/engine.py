@@ -54,8 +54,8 @@ class Driver(Protocol):
 class Run:
     """Drives one race on the alarm's loop, as one of the alarm's sleepers.
 
-    `stall` and the plan's `total` (seconds) go on after commit, from `watch` to `finished`. The race itself is set up
-    only when there is something to decide: a request whose first attempt answers in time never needs one.
+    The plan's `stall` and `total` go on after commit, from `watch` to `finished`. The race itself is set up only when
+    there is something to decide: a request whose first attempt answers in time never needs one.
     """
 
     __slots__ = (
@@ -66,7 +66,6 @@ class Run:
         "_over",
         "_plan",
         "_race",
-        "_stall",
         "_started_at",
         "_watching",
         "_whether",
@@ -78,10 +77,8 @@ class Run:
         driver: Driver,
         plan: Plan,
         candidates: Sequence[Candidate],
-        whether: Whether | None = None,
-        *,
         alarm: Alarm,
-        stall: float = inf,
+        whether: Whether | None = None,
         hedgeable: int | None = None,
     ) -> None:
         self._hedgeable = hedgeable
@@ -90,7 +87,6 @@ class Run:
         self._candidates = candidates
         self._whether = whether
         self._alarm = alarm
-        self._stall = stall
         self._race: Race | None = None
         self._over = False
         self._watching = False
@@ -151,7 +147,7 @@ class Run:
     def watch(self) -> None:
         """The committed answer goes on streaming: from now on stall and total limits hold."""
         self._watching = True
-        due = min(self._driver.last_data_at() + self._stall, self._started_at + self._plan.total)
+        due = min(self._driver.last_data_at() + self._plan.stall, self._started_at + self._plan.total)
         if due < self.wake_at:
             self._alarm.set(self, due)
 
@@ -175,12 +171,12 @@ class Run:
                 self._crashed()
 
     def _check_stream(self, now: float) -> None:
-        stalled_at = self._driver.last_data_at() + self._stall
+        stalled_at = self._driver.last_data_at() + self._plan.stall
         total_at = self._started_at + self._plan.total
         if now >= total_at:
             self._driver.expire(Failure(FailureClass.TIMEOUT_TOTAL, "the answer was not whole within the total limit"))
         elif now >= stalled_at:
-            self._driver.expire(Failure(FailureClass.TIMEOUT_STALL, f"nothing came for {self._stall:g} s"))
+            self._driver.expire(Failure(FailureClass.TIMEOUT_STALL, f"nothing came for {self._plan.stall:g} s"))
         else:
             self._alarm.set(self, min(stalled_at, total_at))
 

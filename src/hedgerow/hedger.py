@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from hedgerow.alarm import Alarm
+from hedgerow.audience import Audience
 from hedgerow.engine import Driver, Run
 from hedgerow.events import (
     AttemptEnded,
@@ -46,7 +47,6 @@ _BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carr
 _FAULTY = Refusal(Reason.BUDGET, "nobody could be asked: hedgerow itself failed at it, its log says where")
 _OF_REQUESTS = (RequestStarted, AttemptLaunched, FirstToken, AttemptEnded, RequestFinished)
 """What happens in every request."""
-_Audience = dict[type[Event], tuple[Listener, ...]]
 
 
 class Hedger:
@@ -54,17 +54,19 @@ class Hedger:
 
     __slots__ = (
         "_alone",
+        "_as_listed",
         "_audience",
         "_candidates",
         "_gates_blame",
         "_health",
         "_judge",
         "_lineup",
-        "_listeners",
         "_plans",
         "_policy",
+        "emit",
         "name",
         "places",
+        "tell",
         "watched",
     )
 
@@ -80,35 +82,33 @@ class Hedger:
     ) -> None:
         self.name = name
         self._health = health or Health()
-        self._listeners: _Audience = {
-            kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
-            for kind in get_args(Event)
-        }
+        self._audience = Audience(listeners)
+        self.tell = self._audience.tell
+        """Tell every listener of an event, and learn nothing: it is about a request that runs alone."""
         self._ask_of(Judge(name, policy, shared))
-        self.watched = any(self._listeners[kind] for kind in _OF_REQUESTS)
+        self.watched = self._audience.hears(_OF_REQUESTS)
         """Whether somebody listens to what becomes of each request; else only what is learned from need be told."""
         self._go_to(places)
         self._go_by(policy)
 
     def _ask_of(self, judge: Judge) -> None:
         self._judge = judge
-        mine = {FirstToken: judge.learn, AttemptEnded: judge.over}
-        self._audience: _Audience = {
-            kind: (cast("Listener", mine[kind]), *audience) if kind in mine else audience
-            for kind, audience in self._listeners.items()
-        }
+        learning = cast("Mapping[type[Event], Listener]", {FirstToken: judge.learn, AttemptEnded: judge.over})
+        self.emit = self._audience.after(learning).tell
+        """Let the route learn from an event, then tell every listener."""
 
     def _go_to(self, places: Sequence[Place]) -> None:
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
         self._judge.knows(self._candidates)
         self._lineup = lineup_of(self._candidates, self._health, self._judge.where)
+        self._as_listed = Order(range(len(places)))
 
     def _go_by(self, policy: Policy) -> None:
         self._policy = policy
         self._gates_blame = policy.gates is not None and policy.gates.unhealthy
         self._plans: dict[float | tuple[float, bool, bool], Plan] = {}
-        self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total)
+        self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total, stall=policy.stall)
 
     def narrowed(self, which: Sequence[int]) -> Hedger:
         """The same route for only these of its places: one judgement, one health, the same rules and listeners."""
@@ -149,33 +149,41 @@ class Hedger:
 
         With a `refusal` no hedge starts. `model` is the one that the client asked for.
         """
-        judge, candidates = self._judge, self._candidates
+        judge, health, candidates = self._judge, self._health, self._candidates
         judge.arrived(ask, now)
-        lineup = self._lineup
-        order = self._health.order(candidates, now, model) if lineup is None else lineup.order(ask, now, model)
-        indices, hedgeable = order.usable, None
-        if order.spare or order.probes or lineup is not None:
+        order, hedgeable = self._as_listed, None
+        indices = order.usable
+        if health.out or health.unwell or self._lineup is not None:  # rarely
+            order = self._ordered(ask, now, model)
+            indices = (*order.usable, *order.spare)
             # Where one is broken no hedge may start at all, and is to be told so, not that nobody is left to hedge to.
             hedgeable = None if order.broken else len(order.usable) or None
-            indices = (*order.usable, *order.spare)
             candidates = tuple(candidates[index] for index in indices)
-            for event in order.changed:
-                self.emit(event)
         choice = judge.choose(ask, candidates, now)
         plan = self._plan(choice.delay, ask, now)
         may = partial(self._may, ask, choice, candidates, order, refusal, model)
-        return Run(driver, plan, candidates, may, alarm=alarm, stall=self._policy.stall, hedgeable=hedgeable), indices
+        return Run(driver, plan, candidates, alarm, may, hedgeable), indices
+
+    def _ordered(self, ask: Ask, now: float, model: str) -> Order:
+        lineup = self._lineup
+        if lineup is not None:
+            order = lineup.order(ask, now, model)
+        else:
+            order = self._health.order(self._candidates, now, model)
+        for event in order.changed:
+            self.emit(event)
+        return order
 
     def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:
         """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
-        return Run(driver, self._alone, self._candidates[:1], alarm=alarm, stall=self._policy.stall), (0,)
+        return Run(driver, self._alone, self._candidates[:1], alarm), (0,)
 
     def launched(self, place: Place, ask: Ask, role: Role, now: float, model: str = "") -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""
-        if place.own_key:
+        if place.own_key and (quota := self._judge.quota).reported:
             hedge = role is not _PRIMARY and role is not _FAILOVER
-            self._judge.quota.spent(place.candidate, ask, now, hedge=hedge)
-        return self._health.launched(place.candidate, now, model)
+            quota.spent(place.candidate, ask, now, hedge=hedge)
+        return self._health.launched(place.candidate, now, model) if self._health.unwell else None
 
     def failed(
         self,
@@ -226,14 +234,6 @@ class Hedger:
         """A request is over; to be told of those of more than one attempt, and of those whose hedge was due."""
         self._judge.finished(request_id, attempts, now)
 
-    def emit(self, event: Event) -> None:
-        """Tell every listener of this kind of event, in order; the route learns from it."""
-        _tell_all(self._audience[type(event)], event)
-
-    def tell(self, event: Event) -> None:
-        """Tell every listener of this kind of event, and learn nothing: it is about a request that runs alone."""
-        _tell_all(self._listeners[type(event)], event)
-
     def _plan(self, delay: float, ask: Ask, now: float) -> Plan:
         policy = self._policy
         if ask.deadline_at < now + policy.total:
@@ -257,6 +257,7 @@ class Hedger:
             total=total,
             replayable=ask.replayable,
             width=policy.width,
+            stall=policy.stall,
             gate_wait=inf if gates is None else gates.wait,
             strict=gates is not None and gates.strict,
         )
@@ -284,12 +285,3 @@ class Hedger:
         except Exception:  # the attempts that run must go on, and one that nobody paid for must not start
             log.exception("route %s: hedgerow itself failed to judge a %s; please report it", self.name, role)
             return _FAULTY
-
-
-def _tell_all(audience: Sequence[Listener], event: Event) -> None:
-    """A fault of who only listens is not the request's: it goes on."""
-    for listener in audience:
-        try:
-            listener(event)
-        except Exception:
-            log.exception("hedgerow itself failed to hear of a %s; please report it", type(event).__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -106,7 +106,7 @@ def test_a_listener_that_fails_loses_nobody_else_an_event() -> None:
         for ways in town.parts.routing._routes.values():
             for route in ways.speaking.values():
                 hedger = route.hedger
-                hedger._listeners = {kind: (failing, *heard) for kind, heard in hedger._listeners.items()}
+                hedger._audience = hedger._audience.after(dict.fromkeys(get_args(Event), failing))
                 hedger._ask_of(town.judge)
         client = town.ask()
         await asyncio.sleep(10)

@@ -39,7 +39,7 @@ def spread(count: int = 100) -> list[float]:
 
 
 def choose(when: When, ask: Ask = SMALL, now: float = 1.0) -> Choice:
-    return when.choose(ask, "a", ["b"], now)
+    return when.choose(ask, "a", "b", now)
 
 
 class TestWithoutHistory:
@@ -109,7 +109,7 @@ class TestPercentile:
         model = LatencyModel(Learning(min_samples=10, warmup=20, window=100))
         when = learned(Rules(Percentile(0.95, 0.25)), [1.0] * 100, model=model)
         before = choose(when).delay
-        when.choose(SMALL, "a", ["c"], 1.0)  # another backup, the same primary: it counts once per refresh
+        when.choose(SMALL, "a", "c", 1.0)  # another backup, the same primary: it counts once per refresh
         learned(Rules(Off()), [9.0] * 100, model=model)
         delays = []
         for now in (10.0, 20.0, 30.0):
@@ -334,7 +334,7 @@ class TestChanges:
     def test_of_targets_that_are_gone_nothing_is_kept(self) -> None:
         when = learned(Rules(Auto(), budget=0.05), spread())
         choose(when)
-        when.choose(SMALL, "a", ["gone"], 1.0)
+        when.choose(SMALL, "a", "gone", 1.0)
         when.hedged(SMALL, "a", "a", 1.0, 0.5, 1.0, done=False, hedge_done=True)
         when.refresh(1.0)
         when.sweep(["a", "b"])
@@ -362,7 +362,7 @@ class TestChanges:
 
 def test_without_a_backup_a_hedge_is_taken_to_go_to_the_primary() -> None:
     when = learned(Rules(Percentile(0.9)), spread())
-    assert when.choose(SMALL, "a", [], 1.0).delay == pytest.approx(0.9, rel=0.01)
+    assert when.choose(SMALL, "a", None, 1.0).delay == pytest.approx(0.9, rel=0.01)
 
 
 def test_streamed_and_whole_answers_are_apart() -> None:

@@ -92,7 +92,7 @@ class Traffic:
 
     def _request(self, sort: Sort) -> None:
         ask = Ask(str(self.requests), stream=True, input_tokens=sort.tokens, started_at=self.now)
-        choice = self.when.choose(ask, "a", [self.backup], self.now)
+        choice = self.when.choose(ask, "a", self.backup, self.now)
         self.choices.append(choice)
         self.requests += 1
         primary, coin = sort.primary(self.random, self.now), self.random.random()

@@ -46,14 +46,13 @@ def marks(flight: Landing, answered_by: Attempt) -> bytes:
 
 def unbuffered(headers: Headers) -> bytes:
     """Header fields that a stream needs to get through proxies piece by piece, unless the upstream set them."""
-    names = {name for name, _ in headers}
-    return b"".join(line for name, line in _UNBUFFERED if name not in names)
-
-
-_UNBUFFERED = (
-    (b"cache-control", b"cache-control: no-cache\r\n"),
-    (b"x-accel-buffering", b"x-accel-buffering: no\r\n"),
-)
+    cached, buffered = b"cache-control: no-cache\r\n", b"x-accel-buffering: no\r\n"
+    for name, _ in headers:
+        if name == b"cache-control":
+            cached = b""
+        elif name == b"x-accel-buffering":
+            buffered = b""
+    return cached + buffered
 
 
 def failure_answer(flight: Landing, attempt: Attempt, failure: Failure) -> Answer:

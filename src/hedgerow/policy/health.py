@@ -69,30 +69,31 @@ class Health:
     A `model` is the one that the client asked for; it matters only to targets watched `per_model`.
     """
 
-    __slots__ = ("_breakers", "_unwell", "_watches", "out")
+    __slots__ = ("_breakers", "_watches", "out", "unwell")
 
     def __init__(self, watches: Mapping[str, Watch] | None = None) -> None:
         self.out: dict[tuple[str, str], float] = {}
         """Until when accounts and targets are out."""
         self._watches = dict(watches or {})
         self._breakers: dict[tuple[str, str], Breaker] = {}
-        self._unwell: dict[tuple[str, str], Breaker] = {}  # those that are not closed
+        self.unwell: dict[tuple[str, str], Breaker] = {}
+        """Breakers that are not closed, by target and model."""
 
     def order(self, candidates: Sequence[Candidate], now: float, model: str = "") -> Order:
         """Where a request of these candidates may go. With nobody unwell it is as good as nothing to do."""
-        if not self.out and not self._unwell:
+        if not self.out and not self.unwell:
             count = len(candidates)
             return _WELL[count] if count < len(_WELL) else Order(range(count))
         return self._sort(candidates, now, model)
 
     def allows(self, candidate: Candidate, now: float, model: str = "") -> Allows:
         """What the breaker says of an attempt that would start now."""
-        breaker = self._unwell.get(self._key(candidate, model)) if self._unwell else None
+        breaker = self.unwell.get(self._key(candidate, model)) if self.unwell else None
         return "yes" if breaker is None else breaker.allows(now)
 
     def launched(self, candidate: Candidate, now: float, model: str = "") -> Probe | None:
         """An attempt starts there: its slot, if it is a probe. To be asked for every attempt, and never later."""
-        breaker = self._unwell.get(self._key(candidate, model)) if self._unwell else None
+        breaker = self.unwell.get(self._key(candidate, model)) if self.unwell else None
         return Probe(breaker, breaker.probe_started(now)) if breaker and breaker.allows(now) == "probe" else None
 
     def ended(self, probe: Probe) -> None:
@@ -149,7 +150,7 @@ class Health:
             watch = self._watches.get(key[0])
             if watch is None or watch.per_model != before[key[0]].per_model:
                 del self._breakers[key]
-                self._unwell.pop(key, None)
+                self.unwell.pop(key, None)
             else:
                 breaker.reconfigure(watch.breaker)
 
@@ -183,7 +184,7 @@ class Health:
         leads = True
         for index, candidate in enumerate(candidates):
             until, key = self._until(candidate), self._key(candidate, model)
-            breaker = self._unwell.get(key)
+            breaker = self.unwell.get(key)
             if breaker is not None:
                 if breaker.wake(now):
                     changed.append(BreakerChanged(*key, _HALF_OPEN, breaker.why, now))
@@ -226,16 +227,16 @@ class Health:
     def _changed(self, key: tuple[str, str], breaker: Breaker, now: float) -> BreakerChanged:
         state = breaker.state(now)
         if state is _CLOSED:
-            self._unwell.pop(key, None)
+            self.unwell.pop(key, None)
             return BreakerChanged(*key, state, breaker.why, now)
-        self._unwell[key] = breaker
+        self.unwell[key] = breaker
         return BreakerChanged(*key, state, breaker.why, now, breaker.until)
 
     def _new(self, key: tuple[str, str], watch: Watch) -> Breaker:
         if len(self._breakers) >= MOST_BREAKERS:
-            oldest = next((key for key in self._breakers if key not in self._unwell), next(iter(self._breakers)))
+            oldest = next((key for key in self._breakers if key not in self.unwell), next(iter(self._breakers)))
             del self._breakers[oldest]
-            self._unwell.pop(oldest, None)
+            self.unwell.pop(oldest, None)
         breaker = self._breakers[key] = Breaker(watch.breaker)
         return breaker
 

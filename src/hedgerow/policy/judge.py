@@ -105,8 +105,10 @@ class Judge:
 
     def choose(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> Choice:
         """When this request is to be hedged."""
-        backups = (candidates[1].target,) if len(candidates) > 1 else ()
-        return self.when.choose(ask, candidates[0].target, backups, now)
+        when = self.when
+        if when.always is not None:
+            return when.always
+        return when.choose(ask, candidates[0].target, candidates[1].target if len(candidates) > 1 else None, now)
 
     def may(
         self, ask: Ask, choice: Choice, role: Role, attempt: int, primary: Candidate, backup: Candidate, now: float

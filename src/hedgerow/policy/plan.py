@@ -44,6 +44,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     `replayable` is False for requests whose effects must not happen twice: they are never hedged, and fail over only
     when the upstream refused or was never reached. `width`: attempts that are launched together at the start.
     `gate_wait`: how long an answer that a gate rejected waits for a better one; `strict`: it never wins.
+    `stall`, and `total` too, go on once it is committed: how long nothing may come of the answer.
     """
 
     delay: float = inf
@@ -55,6 +56,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     width: int = 1
     gate_wait: float = inf
     strict: bool = False
+    stall: float = inf
     wakes_after: float = inf
     """Seconds from the start to the race's first wake-up, while nothing else happens; follows from the others."""
 

@@ -84,11 +84,12 @@ class Quota:
     Only targets with a key of our own belong here: the limits of a client's key say nothing about the next client.
     """
 
-    __slots__ = ("_due", "_levels", "_limited")
+    __slots__ = ("_due", "_limited", "reported")
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
-        self._levels: dict[str, _Levels] = {}
+        self.reported: dict[str, _Levels] = {}
+        """What targets said is left of their limits; nothing need be told as `spent` before one has said anything."""
         self._limited: dict[str, float] = {}
 
     def due(self, candidate: Candidate, now: float) -> bool:
@@ -103,7 +104,7 @@ class Quota:
 
     def learn(self, candidate: Candidate, limits: RateLimits, now: float) -> None:
         """An answer of this target reported `limits`; they count whatever it was sent so far."""
-        levels = self._levels.setdefault(candidate.target, {})
+        levels = self.reported.setdefault(candidate.target, {})
         for kind, room in (
             ("requests", limits.requests),
             ("tokens", limits.tokens),
@@ -133,7 +134,7 @@ class Quota:
 
     def spent(self, candidate: Candidate, ask: Ask, now: float, *, hedge: bool = False) -> None:
         """An attempt was launched there: until the next report it counts as the upstream should count it."""
-        levels = self._levels.get(candidate.target)
+        levels = self.reported.get(candidate.target)
         if levels:
             for kind, level in levels.items():
                 level.advance(now)
@@ -144,12 +145,12 @@ class Quota:
 
     def headroom(self, candidate: Candidate, now: float) -> RateLimits | None:
         """What should be left at this target now; None when it never reported anything."""
-        levels = self._levels.get(candidate.target)
+        levels = self.reported.get(candidate.target)
         return RateLimits(**{kind: level.room(now) for kind, level in levels.items()}) if levels else None
 
     def levels(self, candidate: Candidate, now: float) -> _Levels:
         """For guards: what is known of each kind of limit now."""
-        levels = self._levels.get(candidate.target) or {}
+        levels = self.reported.get(candidate.target) or {}
         for level in levels.values():
             level.advance(now)
         return levels

@@ -47,7 +47,6 @@ class When:
     """The delays of one route. It learns through the `LatencyModel`, `hedged` and `due`."""
 
     __slots__ = (
-        "_always",
         "_correction",
         "_correlation",
         "_cost",
@@ -60,6 +59,7 @@ class When:
         "_plans",
         "_rules",
         "_wanted",
+        "always",
     )
 
     def __init__(
@@ -86,20 +86,21 @@ class When:
     def _go_by(self, rules: Rules) -> None:
         self._rules = rules
         spec = rules.spec
-        self._always: Choice | None = None
+        self.always: Choice | None = None
+        """What every request is told, where a rule neither learns nor looks at it."""
         if isinstance(spec, Off):
-            self._always = Choice(inf, 0.0, "off")
+            self.always = Choice(inf, 0.0, "off")
         elif isinstance(spec, Fixed):
-            self._always = Choice(rules.clamp(spec.seconds), 1.0, "fixed")
+            self.always = Choice(rules.clamp(spec.seconds), 1.0, "fixed")
         self._percentiles = Percentiles(spec, rules.max_delay) if isinstance(spec, Percentile) else None
         self._kept: dict[_Key, Choice] = {}
         self._plans: dict[_Pair, tuple[_Inputs, float]] = {}
 
-    def choose(self, ask: Ask, primary: str, backups: Sequence[str], now: float) -> Choice:
-        """When to hedge a request that goes to `primary` first. Without backups a hedge is taken to go there too."""
-        if self._always is not None:
-            return self._always
-        key = (primary, backups[0] if backups else primary, ask.stream, size_of(ask.input_tokens))
+    def choose(self, ask: Ask, primary: str, backup: str | None, now: float) -> Choice:
+        """When to hedge a request that goes to `primary` first. Without a backup a hedge is taken to go there too."""
+        if self.always is not None:
+            return self.always
+        key = (primary, backup or primary, ask.stream, size_of(ask.input_tokens))
         choice = self._kept.get(key)
         if choice is None:
             choice = self._kept[key] = self._alone(key, now, at_once=True)

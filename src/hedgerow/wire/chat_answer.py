@@ -39,7 +39,10 @@ class Output(msgspec.Struct, gc=False):
 
     def thought(self) -> int:
         """How much reasoning it holds, in characters; at least 1 where it holds any."""
-        return _length(self.reasoning_content or self.reasoning) or int(_only_thinks(self.content))
+        thought = self.reasoning_content or self.reasoning
+        if not thought and not self.content:
+            return 0
+        return _length(thought) or int(_only_thinks(self.content))
 
 
 class Choice(msgspec.Struct, gc=False):

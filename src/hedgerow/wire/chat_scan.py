@@ -47,8 +47,14 @@ class ChatStream(StreamScanner):
             return self.broken("an event whose data is not JSON") if payload.strip() else None
         if chunk is None:
             return None
-        verdict = classify_frame(payload, self._headers) if chunk.failed() else self._heard(chunk)
-        if verdict is not ACCEPTED and not chunk.thinks():
+        verdict: Verdict | None
+        if chunk.failed():
+            verdict, silent = classify_frame(payload, self._headers), not chunk.thinks()
+        else:
+            passed = self._passed
+            verdict = self._heard(chunk)
+            silent = verdict is not ACCEPTED and self._passed == passed
+        if silent:
             self._deltas -= payload.count(self.DELTA)
         return verdict
 

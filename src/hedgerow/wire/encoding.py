@@ -77,8 +77,13 @@ def decoder(headers: Headers) -> Decoder | None:
 
     A coding that is not known here, or whose library is not installed, is told by `Decoder.feed`.
     """
-    if _NAMES.isdisjoint(dict(headers)):
-        return None
+    for name, value in headers:
+        if name in _NAMES and value not in _NO_CODING:
+            return _decoder(headers)
+    return None  # nearly always
+
+
+def _decoder(headers: Headers) -> Decoder | None:
     values = [value for wanted in _IN_ORDER for name, value in headers if name == wanted]
     applied = [coding for value in b",".join(values).split(b",") if (coding := value.strip().lower()) not in _NO_CODING]
     if len(applied) > MAX_CODINGS:

@@ -63,7 +63,7 @@ class OpenAIChat(CompletionProtocol):
             _side_effects(request) or uploaded_file(body),
             limit if isinstance(limit, int) else None,
             _needs(request),
-            wants_usage=reports_usage(stream, request.stream_options),
+            wants_usage=not stream or reports_usage(stream, request.stream_options),
             has_options=request.stream_options is not msgspec.UNSET,
             service_tier=request.service_tier if isinstance(request.service_tier, str) else None,
         )

@@ -1,0 +1,41 @@
+"""Who hears what happens: listeners by the kinds of events that they want to be told of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
+
+from hedgerow.events import Event, Listener
+
+log = logging.getLogger("hedgerow")
+
+
+class Audience:
+    """Tells each listener in order. A fault of who only listens is not the request's: it goes on."""
+
+    __slots__ = ("_heard",)
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self._heard = {
+            kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
+            for kind in get_args(Event)
+        }
+
+    def after(self, first: Mapping[type[Event], Listener]) -> Audience:
+        """The same listeners, told after these."""
+        other = Audience(())
+        other._heard = {kind: (first[kind], *heard) if kind in first else heard for kind, heard in self._heard.items()}
+        return other
+
+    def hears(self, kinds: Iterable[type[Event]]) -> bool:
+        """Whether anybody wants to be told of one of these."""
+        return any(self._heard[kind] for kind in kinds)
+
+    def tell(self, event: Event) -> None:
+        """To be called for every event."""
+        for listener in self._heard[type(event)]:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("hedgerow itself failed to hear of a %s; please report it", type(event).__name__)
