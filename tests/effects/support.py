@@ -101,13 +101,14 @@ Pools = dict[str, ScriptedPool]
 
 @dataclass(frozen=True)
 class Sent:
-    """A request, and when it is sent."""
+    """A request, when it is sent, and after how many seconds its client leaves, if it does."""
 
     at: float = 0.0
     body: bytes = STREAM
     headers: Sequence[tuple[bytes, bytes]] = ()
     path: bytes = b"/v1/chat/completions"
     method: bytes = b"POST"
+    leaves_after: float | None = None
 
 
 @dataclass
@@ -175,6 +176,8 @@ def tell(settings: Settings, scripts: Mapping[str, Script | Sequence[Script]], s
             exchange = RecordingExchange(loop, each.body, each.path, list(each.headers), each.method)
             story.clients.append(exchange)
             gateway(exchange)
+            if each.leaves_after is not None:
+                loop.call_later(each.leaves_after, exchange.leave)
         await asyncio.sleep(2000)
         assert gateway.in_flight == 0
         return story

@@ -13,6 +13,7 @@ from typing import Any
 from hedgerow.errors import ConnectFailed, UpstreamClosed, UpstreamError
 from hedgerow.events import Event, Headers
 from hedgerow.gatekeeper import Gatekeeper
+from hedgerow.gateway.blueprint import Replay
 from hedgerow.gateway.core import Gateway, Limits
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing, Ways
@@ -207,6 +208,7 @@ class World:
         policy: Policy,
         limits: Limits,
         gates: Sequence[Gate] = (),
+        replay: Replay | None = None,
     ) -> None:
         self.loop = loop
         self.pools = pools
@@ -231,13 +233,15 @@ class World:
             "fast", [t.place for t in targets], policy, listeners=[self.events.append], health=Health()
         )
         prefix = None if policy.gates is None else policy.gates.prefix
-        route = Route(hedger, targets, gates=Gates(Gatekeeper(gates), prefix) if gates else None)
+        judges = Gates(Gatekeeper(gates), prefix) if gates else None
+        route = Route(hedger, targets, gates=judges, replay=replay)
         self.gateway = Gateway(
             Routing({"fast": Ways(route, {Family.OPENAI: route})}, default="fast", match=lambda _model: None),
             loop=loop,
             id_prefix="test",
             limits=limits,
         )
+        self.gateway.once.room = 1 << 20
 
     def request(
         self,
@@ -263,6 +267,7 @@ def play(
     policy: Policy | None = None,
     limits: Limits | None = None,
     gates: Sequence[Gate] = (),
+    replay: Replay | None = None,
 ) -> World:
     """Run `story` against scripted targets until nothing is left to happen, and check that nothing was left behind."""
 
@@ -272,7 +277,7 @@ def play(
             for name, script in scripts.items()
         }
         policy_ = policy or Policy(delay=2.0, first_token=20.0, stall=10.0, total=120.0)
-        world = World(loop, pools, policy_, limits or Limits(), gates)
+        world = World(loop, pools, policy_, limits or Limits(), gates, replay)
         await story(world)
         await asyncio.sleep(1000)
         assert world.gateway.in_flight == 0

@@ -15,6 +15,7 @@ from hedgerow.gateway.blueprint import (
     Blueprint,
     Certificate,
     Reading,
+    Replay,
     RouteBlueprint,
     ServerBlueprint,
     TargetBlueprint,
@@ -39,6 +40,7 @@ targets:
     api_key: sk-a
     model: m-1
     account: acme
+    idempotency_header: X-Request-Key
     headers: {X-Team: t-secret, OpenAI-Organization: org}
     connections: {max: 7, queue: 3, queue_timeout: 100ms, connect_timeout: 1.5s, idle_timeout: 1m30s}
     tls: {verify: false}
@@ -87,12 +89,13 @@ routes:
     background: true
     reasoning_counts: false
     nonstream_as_stream: true
+    idempotency: {window: 1h, linger: 0s, streams: true}
     endpoints: [/v1/x]
 server:
   listen: "[::1]:8081"
   tls: {cert: cert.pem, key: key.pem}
   api_keys: [ck-1, ck-2]
-  limits: {header_bytes: 16KiB, body_bytes: 1MB, held_bytes: 2048, answer_bytes: 1GiB}
+  limits: {header_bytes: 16KiB, body_bytes: 1MB, held_bytes: 2048, answer_bytes: 1GiB, replay_bytes: 1MiB}
   timeouts: {header: 1s, body: 2s, idle: 3s, drain: 4s}
   reuse_port: true
   default_route: slow-*
@@ -150,6 +153,7 @@ def test_targets_arrive_whole_with_their_secrets(settings: Settings, tmp_path: P
             ),
             price=Price(250_000_000, 2_000_000_000, 10_000_000),
             weight=3,
+            idempotency_header="X-Request-Key",
             breaker=BreakerSettings(
                 failure_ratio=None,
                 failures=7,
@@ -253,6 +257,7 @@ def test_routes_arrive_whole_and_a_delay_that_is_off_never_comes(settings: Setti
                 total=600.0,
             ),
             endpoints=("/v1/x",),
+            replay=Replay(window=3600.0, linger=0.0, streams=True),
         ),
     }
 
@@ -284,6 +289,7 @@ def test_the_server_arrives_whole(settings: Settings, tmp_path: Path) -> None:
         ),
         held_bytes=2048,
         answer_bytes=1 << 30,
+        replay_bytes=1 << 20,
         drain=4.0,
         log_level="debug",
     )

@@ -47,6 +47,7 @@ targets:
     override: {model: m-1, max_tokens: 256, reasoning.effort: low, stop: null, metadata: {tier: [light]}}
     account: acme
     first_token: 90s
+    idempotency_header: X-Request-Key
     headers: {X-Team: "${TEAM:-none}", OpenAI-Organization: org}
     connections: {max: 7, queue: 0, queue_timeout: 100ms, connect_timeout: 1.5, idle_timeout: 1m30s}
     tls: {verify: false}
@@ -92,6 +93,7 @@ routes:
     background: true
     reasoning_counts: false
     nonstream_as_stream: true
+    idempotency: {window: 1h, linger: 0s, streams: true}
     endpoints: [/v1/audio/speech]
     max_attempts: 2
     timeouts: {first_token: 3s, stall: 2s, total: 1m}
@@ -109,7 +111,7 @@ server:
     {hedges: off, failovers: off, burst: 1, usd_per_hour: off, usd_per_day: off, usd_per_month: off,
      tokens_per_minute: off}
   reload: signal
-  limits: {header_bytes: 16KiB, body_bytes: 1MB, held_bytes: 2048, answer_bytes: 1GiB}
+  limits: {header_bytes: 16KiB, body_bytes: 1MB, held_bytes: 2048, answer_bytes: 1GiB, replay_bytes: 1MiB}
   timeouts: {header: 1s, body: 2s, idle: 3s, drain: 0s}
   reuse_port: true
   default_route: fast
@@ -201,7 +203,7 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert server.tls is not None
     assert (server.tls.cert, server.tls.key) == (folder / "cert.pem", folder / "key.pem")
     assert [key.get_secret_value() for key in server.api_keys] == ["sk-1", "${plain}"]
-    assert list(server.limits.model_dump().values()) == [16 << 10, 10**6, 2048, 1 << 30]
+    assert list(server.limits.model_dump().values()) == [16 << 10, 10**6, 2048, 1 << 30, 1 << 20]
     assert list(server.timeouts.model_dump().values()) == [1.0, 2.0, 3.0, 0.0]
     assert (server.reuse_port, server.default_route, server.log_level) == (True, "fast", "debug")
     assert (server.admin.secret, server.reload) == ("0123456789abcdef", "signal")
@@ -632,3 +634,18 @@ def test_the_example_on_the_reference_page_loads(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("k")
     settings = loads(example.replace("/run/secrets/azure-key", "key"), {"OPENAI_API_KEY": "a"}, folder=tmp_path)
     assert settings.warnings == []
+
+
+def test_keys_about_repeated_requests_are_warned_about_where_none_is_known_again() -> None:
+    target = "targets: {a: {base_url: 'https://a.example/v1'}}\n"
+    for written, key in (("{streams: true}", "streams"), ("{linger: 5s, window: off}", "linger")):
+        text = f"{target}routes: {{r: {{targets: [a], idempotency: {written}}}}}\n"
+        (warning,) = loads(text, {}).warnings
+        assert warning == (
+            f"hedgerow.yaml:2: routes.r.idempotency.{key}: has no effect without window: "
+            "say how long an answer is kept, as in window: 10m"
+        )
+    assert (
+        loads(f"{target}routes: {{r: {{targets: [a], idempotency: {{window: 10m, streams: true}}}}}}\n", {}).warnings
+        == []
+    )

@@ -200,6 +200,16 @@ TARGETS = [
         ],
     ),
     (
+        "a header for keys that is none",
+        target("idempotency_header: 'my key'"),
+        [("3: targets.a.idempotency_header: got 'my key'; expected the name of a header such as Idempotency-Key")],
+    ),
+    (
+        "a header for keys that is ours",
+        target("idempotency_header: Content-Length"),
+        ["3: targets.a.idempotency_header: is set by hedgerow itself and cannot be overridden"],
+    ),
+    (
         "a header for no key",
         target("key_header: api-key"),
         ["3: targets.a.key_header: has no effect: the target has no key; set api_key or drop it"],
@@ -795,7 +805,7 @@ BEYOND_A_SCHEMA = {
     *("an empty key file", "an unset variable", "an empty variable", "a shell expression", "an open reference"),
     *("a reference in a reference", "a name with a line break", "a total below the delay"),
     *("a key with a blank", "a blank model", "a header of ours", "a header name with a blank", "a header that splits"),
-    *("a header for no key", "two values for the header of the key"),
+    *("a header for no key", "a header for keys that is ours", "two values for the header of the key"),
     *("a header twice", "two authorizations", "a CA that is not used", "an unknown target", "too many attempts"),
     *(
         "a delay beyond first_token",

@@ -303,7 +303,17 @@ def test_who_is_out_stays_out() -> None:
         ({"http": Limits(header_timeout=1)}, ["server.timeouts.header"]),
         ({"http": Limits(body_timeout=1)}, ["server.timeouts.body"]),
         ({"http": Limits(idle_timeout=1)}, ["server.timeouts.idle"]),
-        ({"drain": 1.0, "held_bytes": 1, "answer_bytes": 1, "log_level": "error", "reload": "off"}, []),
+        (
+            {
+                "drain": 1.0,
+                "held_bytes": 1,
+                "answer_bytes": 1,
+                "replay_bytes": 1,
+                "log_level": "error",
+                "reload": "off",
+            },
+            [],
+        ),
         ({"api_keys": ("k",), "admin_token": "t"}, []),
         ({"port": 1, "reuse_port": True}, ["server.listen", "server.reuse_port"]),
     ],
@@ -314,7 +324,7 @@ def test_what_cannot_change_in_a_running_process_is_named(server: Mapping[str, A
 
 
 def test_every_setting_of_the_server_is_either_applied_or_named() -> None:
-    applied = {"api_keys", "held_bytes", "answer_bytes", "drain", "log_level", "admin_token", "reload"}
+    applied = {"api_keys", "held_bytes", "answer_bytes", "replay_bytes", "drain", "log_level", "admin_token", "reload"}
     named = {"host", "port", "reuse_port", "certificate", "http", "event_log"}
     assert applied | named == set(blueprint().server.__struct_fields__)
 

@@ -151,6 +151,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += _idle_hedge(name, route, settings.targets)
         found += check_hedge.without_effect(name, route)
         found += check_order.without_effect(name, route)
+        found += _unkept(name, route)
         found += _unreachable_targets(name, route, settings.targets)
         found += _shared_client_key(name, route, settings.targets)
     server = settings.server
@@ -221,6 +222,13 @@ def _idle_hedge(name: str, route: Route, targets: Mapping[str, Target]) -> Itera
             (*here, "hedge", "max_hedges"),
             f"{route.hedge.max_hedges} cannot be reached: the route allows {route.attempts} attempts in all",
         )
+
+
+def _unkept(name: str, route: Route) -> Iterator[Problem]:
+    if route.idempotency.window is None:
+        for key in sorted(route.idempotency.model_fields_set - {"window"}):
+            text = "has no effect without window: say how long an answer is kept, as in window: 10m"
+            yield Problem(("routes", name, "idempotency", key), text)
 
 
 def _share_an_api(route: Route, targets: Mapping[str, Target]) -> bool:

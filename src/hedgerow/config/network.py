@@ -218,6 +218,16 @@ def _parse_headers(value: object, _: Path) -> dict[str, SecretStr]:
     return headers
 
 
+def _parse_field_name(value: object, _: Path) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value):
+        raise expected("the name of a header such as Idempotency-Key")
+    if value.lower() in _OURS:
+        raise problem("is set by hedgerow itself and cannot be overridden")
+    return value
+
+
 _TEXT = {"type": "string", "minLength": 1}
 
 ADDRESS = Leaf(_parse_address, "host:port", {"type": "string", "pattern": r":\d+$|\$\{"})
@@ -234,6 +244,11 @@ API_KEYS = Leaf(_parse_keys, "list of secrets", {"type": "array", "items": _TEXT
 TOKEN = Leaf(_parse_token, "secret", {"type": ["string", "null"], "minLength": 1})
 TOKEN_FILE = Leaf(_parse_token_file, "path", {"type": ["string", "null"], "minLength": 1})
 SECRET_FILE = Leaf(_parse_secret_file, "path", {"type": ["string", "null"], "minLength": 1})
+FIELD_NAME = Leaf(
+    _parse_field_name,
+    "name of a header",
+    {"type": ["string", "null"], "pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$|\$\{"},
+)
 HEADERS = Leaf(
     _parse_headers,
     "mapping of names to text",

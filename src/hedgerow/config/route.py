@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hedgerow.config.base import Model, Patience
-from hedgerow.config.fields import FLAG, NAMES, PATHS, whole
+from hedgerow.config.base import DAY, Model, Patience
+from hedgerow.config.fields import FLAG, NAMES, PATHS, duration, whole
 from hedgerow.config.hedge import Failover, Hedge, Spend
 from hedgerow.config.order import ORDER
 from hedgerow.policy.delay import Off
@@ -32,6 +32,20 @@ whole by then. A target may have a limit of its own. Left out: 60s, or `total` i
     stall: Patience = Field(default_factory=lambda data: min(STALL, data.get("total", STALL)))
     """The longest silence within an answer that has begun to reach the client; then it is broken off. Left out: 30s, \
 or `total` if that is shorter."""
+
+
+class Idempotency(Model):
+    """What becomes of a POST that comes again with the same `Idempotency-Key`, from the same client key to the same \
+path: it joins the first one while that runs, and is given its answer afterwards, without being sent anywhere. See \
+[exactly once](exactly-once.md)."""
+
+    window: Annotated[float | None, duration(0.0, DAY, off=True)] = None
+    """How long a good answer is kept to be given again. `0s` only joins requests that run; with `off` keys mean \
+nothing here and go on with the first attempt."""
+    linger: Annotated[float, duration(0.0, DAY)] = 10.0
+    """How long a request with a key runs on when its client has gone, so that one who asks again finds it."""
+    streams: Annotated[bool, FLAG] = False
+    """Also for streams: what was sent of one is held in memory as long as it runs."""
 
 
 class Route(Model):
@@ -60,6 +74,7 @@ the answer itself, and a long thinker is hedged."""
     nonstream_as_stream: Annotated[bool, FLAG] = False
     """Ask for a stream where the client wants one whole answer, decide at its first token, and hand the client the \
 answer put together. An answer is then hedged when it is slow to start, not when it is long."""
+    idempotency: Idempotency = Idempotency()
     endpoints: Annotated[tuple[str, ...], PATHS] = ()
     """More paths that this route answers and hedges, such as `/v1/audio/speech` or `/v2/translate`: any POST whose \
 answer is one whole body. A request there needs no model."""

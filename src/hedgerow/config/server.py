@@ -23,7 +23,7 @@ class ServerTls(Model):
 
 
 class Limits(Model):
-    """How much memory one request may use."""
+    """How much memory requests may use."""
 
     header_bytes: Annotated[int, size(KIB, 16 * MIB)] = 64 * KIB
     """Largest head of a request; beyond it the answer is 431."""
@@ -33,6 +33,9 @@ class Limits(Model):
     """Most bytes of one attempt's stream held back until its first token; beyond it the attempt fails."""
     answer_bytes: Annotated[int, size(KIB, 4 * GIB)] = 64 * MIB
     """Largest non-streaming answer of an attempt; beyond it the attempt fails."""
+    replay_bytes: Annotated[int, size(64 * KIB, 64 * GIB)] = 64 * MIB
+    """Most bytes of answers that are kept to be given again (`idempotency`), of all routes together; one answer may \
+take an eighth. When there is no room, those that would be forgotten first go first."""
 
 
 class ServerTimeouts(Model):

@@ -15,6 +15,7 @@ from hedgerow.config.fields import FILE, FLAG, duration, one_of, percentage, som
 from hedgerow.config.network import (
     API_KEY,
     BASE_URL,
+    FIELD_NAME,
     HEADERS,
     PASSTHROUGH,
     PROXY,
@@ -114,6 +115,10 @@ leads into an object: `reasoning.effort`, `generationConfig.maxOutputTokens`. No
 Left out, targets with the same host and key share one."""
     headers: Annotated[dict[str, SecretStr], HEADERS] = Field(default={}, repr=False)
     """More headers for every request to this target."""
+    idempotency_header: Annotated[str | None, FIELD_NAME] = None
+    """The header in which the target takes an idempotency key, such as `Idempotency-Key`: every attempt is then sent \
+with a key of its own, and one that a broken connection left in doubt may be sent again. Left out, none is sent; \
+neither OpenAI's nor Anthropic's API takes one."""
     price: Price | None = None
     first_token: Annotated[float | None, duration(0.001, DAY, nullable=True)] = None
     """How long an attempt here may run without a first token, in place of the `timeouts.first_token` of its route: \

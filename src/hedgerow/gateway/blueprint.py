@@ -46,6 +46,7 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     price: Price | None = None
     weight: int = 1
     first_token: float | None = None
+    idempotency_header: str | None = None
     breaker: BreakerSettings = BreakerSettings()
 
 
@@ -64,6 +65,18 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     total: float = inf
 
 
+class Replay(msgspec.Struct, frozen=True, gc=False):
+    """What becomes of a request that comes again with the idempotency key of an earlier one.
+
+    It is given the earlier one's answer, for `window` seconds after that was whole. A request whose clients have all
+    gone runs on for `linger` seconds. With `streams` that holds for streamed answers as well.
+    """
+
+    window: float
+    linger: float = 10.0
+    streams: bool = False
+
+
 class RouteBlueprint(_Part, frozen=True, kw_only=True):
     """One route: the names of its targets in order, and how it hedges."""
 
@@ -71,6 +84,7 @@ class RouteBlueprint(_Part, frozen=True, kw_only=True):
     policy: Policy
     reading: Reading = Reading()
     endpoints: tuple[str, ...] = ()
+    replay: Replay | None = None
 
 
 class Certificate(_Part, frozen=True, kw_only=True):
@@ -94,6 +108,7 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
     http: Limits
     held_bytes: int
     answer_bytes: int
+    replay_bytes: int
     drain: float
     log_level: str
     event_log: str | None = None

@@ -127,8 +127,8 @@ def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site]) -> 
         which = [index for index, site in enumerate(at) if family in site.families]
         if which:
             targets = [at[index].seen_by(family) for index in which]
-            speaking[family] = Route(hedger.narrowed(which), targets, route.reading, gates)
-    any_path = Route(hedger, [site.seen_by(Family.HTTP) for site in at], route.reading, gates)
+            speaking[family] = Route(hedger.narrowed(which), targets, route.reading, gates, route.replay)
+    any_path = Route(hedger, [site.seen_by(Family.HTTP) for site in at], route.reading, gates, route.replay)
     return Ways(any_path, speaking, route.endpoints)
 
 
@@ -165,4 +165,5 @@ class _Site:
             as_sent=target.key_header == "auto" and family in (Family.ANTHROPIC, Family.GEMINI),
             stream_usage=target.stream_usage,
             override=tree_of(target.override) or None,
+            key_field=(target.idempotency_header or "").lower().encode(),
         )

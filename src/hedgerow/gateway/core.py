@@ -15,19 +15,24 @@ import msgspec
 
 from hedgerow.alarm import Alarm
 from hedgerow.errors import RequestError
-from hedgerow.events import Headers, Listener
-from hedgerow.gateway import admin, headers, pages
+from hedgerow.events import Headers, Listener, RequestRepeated
+from hedgerow.gateway import admin, headers, keys, pages
 from hedgerow.gateway.access import Access, Token
 from hedgerow.gateway.answers import JSON
 from hedgerow.gateway.flight import Flight
+from hedgerow.gateway.landing import Landing
+from hedgerow.gateway.once import Once
 from hedgerow.gateway.parts import Parts
+from hedgerow.gateway.party import Party
+from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
 from hedgerow.policy.account import UNLIMITED
 from hedgerow.policy.controls import Controls
 from hedgerow.wire import JSON_ENDPOINT, lookup
-from hedgerow.wire.base import Family, Protocol
+from hedgerow.wire.base import Facts, Family, Protocol
+from hedgerow.wire.request import forbids_storing
 
 if TYPE_CHECKING:
     from hedgerow.gateway.reload import Reloader
@@ -70,6 +75,7 @@ class Gateway:
         self.debug = logging.getLogger("hedgerow.gateway").isEnabledFor(logging.DEBUG)
         """Whether each request's end is logged; asked once, since it is on every request's path."""
         self._routing = routing
+        self._prefix = id_prefix
         self._access: Access | None = None
         self._tells_tenants = False
         self.controls = controls or Controls()
@@ -82,8 +88,11 @@ class Gateway:
         """Reads the configuration again; None where that cannot be done."""
         self.request_ids: Iterator[str] = map(f"{id_prefix}-%d".__mod__, count(1))
         """New ones, unique over processes and restarts."""
+        self.claimed: set[str] = set()
+        """The names of requests under way that their clients chose."""
+        self.once = Once(loop)
         self.flights: set[Flight] = set()
-        """Each takes itself out when it is over."""
+        """Each says when it is over."""
         self._lingering: list[Call] = []
         self._overdue: list[Call] = []  # lingering since before the reaper came last
         self._reaper: asyncio.TimerHandle | None = None
@@ -96,6 +105,7 @@ class Gateway:
         self._tells_tenants = parts.blueprint.tenant_budget != UNLIMITED
         self._routing = parts.routing
         self.limits = Limits(server.held_bytes, server.answer_bytes)
+        self.once.room = server.replay_bytes
         self._access = Access(server.api_keys) if server.api_keys else None
         self.token = None if server.admin_token is None else Token(server.admin_token)
 
@@ -154,6 +164,8 @@ class Gateway:
             exchange.target, incoming = headers.key_in_query(exchange.target, incoming)
         if self._tells_tenants:
             incoming = msgspec.structs.replace(incoming, tenant=headers.tenant_of(incoming.authorization))
+        if incoming.key:
+            incoming = keys.scoped(incoming)
         if self._access is not None:
             self._access.check(incoming.authorization)
             incoming = msgspec.structs.replace(incoming, authorization=None, credential=b"")  # ours, and not theirs
@@ -167,12 +179,64 @@ class Gateway:
             route = self._routing.find(protocol, exchange.target, facts)
         if wanted := route.reading.traits:
             incoming = msgspec.structs.replace(incoming, traits=headers.traits_of(exchange.headers, wanted))
+        party = None
+        if incoming.key:
+            if (taken := self._once_only(exchange, route, facts, incoming)) is None:
+                return
+            party, incoming = taken
+            exchange = party or exchange
         exchange.headers = _READ
         if self._refresher is None:
             self._refresher = self.loop.call_later(REFRESH, self._refresh, None)
-        flight = Flight(self, exchange, route, protocol, facts, incoming)
+        try:
+            flight = Flight(self, exchange, route, protocol, facts, incoming)
+        except BaseException:
+            if party is not None:
+                party.give_up()
+            raise
+        if party is not None:
+            party.request_id = flight.request_id
         self.flights.add(flight)
         flight.start()
+
+    def _once_only(
+        self, exchange: Exchange, route: Route, facts: Facts, incoming: headers.Incoming
+    ) -> tuple[Party | None, headers.Incoming] | None:
+        """Who is to be answered; None where the client gets, or got, the answer of an earlier request with its key.
+
+        Raises `RequestError` (422, 409).
+        """
+        replay = route.replay
+        if replay is None or exchange.method != b"POST" or (facts.stream and not replay.streams):
+            return None, incoming
+        hedger, now = route.hedger, self.loop.time()
+        keeps = not (headers.forbids_storing(exchange.headers) or forbids_storing(exchange.body))
+        party = self.once.take(
+            exchange,
+            (incoming.scope, route.name, exchange.target),
+            replay,
+            lambda name, running: hedger.emit(RequestRepeated(name, route.name, now, running)),
+            keeps=keeps,
+        )
+        if party is None:
+            exchange.headers = _READ
+            return None
+        # The key is ours now. A client whose own patience is over hangs up; who asks again is to find the answer.
+        return party, msgspec.structs.replace(incoming, key=b"", patience=incoming.deadline)
+
+    def claim(self, name: str) -> str:
+        """A name for a new request: its client's, if any, with a number behind it where another is called so now."""
+        if not name:
+            return next(self.request_ids)
+        as_it_is = () if name.startswith(self._prefix) else (name,)  # with that all of our own begin
+        own = next(each for each in chain(as_it_is, map(f"{name}.%d".__mod__, count(2))) if each not in self.claimed)
+        self.claimed.add(own)
+        return own
+
+    def over(self, flight: Landing) -> None:
+        """A flight has ended."""
+        self.flights.discard(flight)
+        self.claimed.discard(flight.request_id)
 
     def _refresh(self, steps: Iterator[None] | None) -> None:
         """Let delays be learned anew, a step at a time, so that no request waits for it for long."""
@@ -186,6 +250,7 @@ class Gateway:
 
     def close(self) -> None:
         """Nothing more will be asked."""
+        self.once.close()
         for timer in (self._refresher, self._reaper):
             if timer is not None:
                 timer.cancel()

@@ -10,7 +10,15 @@ import msgspec
 
 from hedgerow import config
 from hedgerow.config import Settings
-from hedgerow.gateway.blueprint import Blueprint, Certificate, Reading, RouteBlueprint, ServerBlueprint, TargetBlueprint
+from hedgerow.gateway.blueprint import (
+    Blueprint,
+    Certificate,
+    Reading,
+    Replay,
+    RouteBlueprint,
+    ServerBlueprint,
+    TargetBlueprint,
+)
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.limits import Limits as HttpLimits
 from hedgerow.http.proxy import proxy_for
@@ -54,6 +62,7 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         price=_price(target.price),
         weight=target.weight,
         first_token=target.first_token,
+        idempotency_header=target.idempotency_header,
         breaker=_breaker(target.breaker),
     )
 
@@ -112,7 +121,14 @@ def _route(route: config.Route) -> RouteBlueprint:
         traits=tuple((name.encode(), text.lower().encode(), _trait(name, text)) for name, text in _headers(hedge)),
         total=route.timeouts.total,
     )
-    return RouteBlueprint(targets=route.targets, policy=_policy(route), reading=reading, endpoints=route.endpoints)
+    again = route.idempotency
+    return RouteBlueprint(
+        targets=route.targets,
+        policy=_policy(route),
+        reading=reading,
+        endpoints=route.endpoints,
+        replay=None if again.window is None else Replay(again.window, again.linger, again.streams),
+    )
 
 
 def _headers(hedge: config.Hedge) -> Iterable[tuple[str, str]]:
@@ -199,6 +215,7 @@ def _server(server: config.ServerSettings) -> ServerBlueprint:
         ),
         held_bytes=limits.held_bytes,
         answer_bytes=limits.answer_bytes,
+        replay_bytes=limits.replay_bytes,
         drain=timeouts.drain,
         log_level=server.log_level,
         event_log=None if server.event_log is None else str(server.event_log),

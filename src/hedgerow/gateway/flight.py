@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hedgerow.events import Failure, Outcome, Reason, Role
-from hedgerow.gateway import answers, records
+from hedgerow.gateway import answers, keys, records
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.delivery import Collecting, Delivery, Forwarding, Overheard
 from hedgerow.gateway.headers import Incoming, to_client
@@ -52,7 +52,7 @@ class Flight(Landing):
         self.protocol = protocol
         self.question = question = Question(protocol, facts, route, opted_out=incoming.opted_out)
         self.facts = facts
-        self.request_id = next(gateway.request_ids)
+        self.request_id = gateway.claim(incoming.request_id)
         self.started_at = now = self.time()
         self.ask = ask = question.ask(self.request_id, exchange, incoming, now)
         hedger, alarm = route.hedger, gateway.alarm
@@ -93,9 +93,9 @@ class Flight(Landing):
             launched,
             method=exchange.method,
             target=question.path(exchange, target),
-            incoming=self._incoming,
+            incoming=keys.for_attempt(self._incoming, target, self.request_id, attempt),
             body=question.body(exchange, target),
-            resend=self.facts.forbids_hedge is None,
+            resend=self.facts.forbids_hedge is None or target.key_field != b"",
         )
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:

@@ -35,7 +35,8 @@ KEYS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
 """Where the SDKs of Anthropic, Azure and Google put a key."""
 _TIMEOUT = b"x-stainless-timeout"
 """The official SDKs' own timeout, in seconds; it is sent on, too."""
-_READ = KEYS | {b"authorization", b"connection", _TIMEOUT}
+_IDEMPOTENCY = b"idempotency-key"
+_READ = KEYS | {b"authorization", b"connection", _TIMEOUT, _IDEMPOTENCY}
 _NOT_UPSTREAM = HOP_BY_HOP | _READ | {b"accept-encoding", b"content-length", b"cookie", b"expect", b"host"}
 _NOT_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"alt-svc", b"set-cookie"}
 _PREFIX = b"x-hedgerow-"
@@ -46,9 +47,11 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     """A client's header fields, read once.
 
     `forward` is the block of fields to send upstream, each ended by CRLF. `authorization` is the client's own
-    credential as an `authorization` value, None if it sent none; `patience` how many seconds the client itself waits;
-    `tenant` a fingerprint of its key, where tenants are told apart; `traits` the conditions of its route that it meets;
-    `credential` the field or fields it came in, as lines.
+    credential as an `authorization` value, None if it sent none; `patience` how many seconds the client itself waits,
+    of which `deadline` is what it asked us for; `tenant` a fingerprint of its key, where tenants are told apart;
+    `traits` the conditions of its route that it meets; `credential` the field or fields it came in, as lines;
+    `request_id` the name it gave the request, "" if none; `key` its `Idempotency-Key`, b"" if none, which is not in
+    `forward`.
     """
 
     forward: bytes
@@ -58,18 +61,24 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     patience: float = inf
     tenant: str = ""
     traits: frozenset[str] = frozenset()
+    deadline: float = inf
+    request_id: str = ""
+    key: bytes = b""
+    scope: bytes = b""
 
 
 def read(headers: Headers) -> Incoming:
     """Sort a request's header fields into what is forwarded and what is ours.
 
-    Raises `RequestError` (400) for a client that wants to go on with another protocol.
+    Raises `RequestError` (400) for a client that wants to go on with another protocol, and for a deadline, a request id
+    or an idempotency key that is none.
     """
     forward: list[bytes] = []
     authorization: bytes | None = None
-    credential = b""
+    credential = key = b""
+    request_id = ""
     opted_out = False
-    patience = inf
+    patience = deadline = inf
     for name, value in headers:
         if name not in _NOT_UPSTREAM:
             if name[:_OURS] != _PREFIX:
@@ -77,7 +86,9 @@ def read(headers: Headers) -> Incoming:
             elif name == b"x-hedgerow-hedge" and value.lower() == b"off":
                 opted_out = True
             elif name == b"x-hedgerow-deadline-ms":
-                patience = min(patience, _milliseconds(value))
+                deadline = min(deadline, _milliseconds(value))
+            elif name == b"x-hedgerow-request-id":
+                request_id = _request_id(value)
         elif name in _READ:
             if name == b"authorization":
                 authorization = value
@@ -88,11 +99,36 @@ def read(headers: Headers) -> Incoming:
             elif name == _TIMEOUT:
                 forward += (name, b": ", value, b"\r\n")
                 patience = min(patience, _number(value) or inf)
+            elif name == _IDEMPOTENCY:
+                key = _idempotency_key(value)
             elif value.lower() not in _PLAIN_CONNECTION:
                 if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
                     raise RequestError(400, NO_WEBSOCKETS, code="unsupported_upgrade")
                 return read(_without_listed(headers))
-    return Incoming(b"".join(forward), authorization, opted_out, credential, patience)
+    patience = min(patience, deadline)
+    block = b"".join(forward)
+    return Incoming(block, authorization, opted_out, credential, patience, "", _NO_TRAITS, deadline, request_id, key)
+
+
+_NO_TRAITS: frozenset[str] = frozenset()
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}")
+
+
+def _request_id(value: bytes) -> str:
+    """Raises `RequestError` (400): whoever names a request will look for that name."""
+    if _REQUEST_ID.fullmatch(value) is None:
+        message = "x-hedgerow-request-id must be 1 to 128 letters, digits, '.', '_', ':' or '-'."
+        raise RequestError(400, message, code="invalid_request_id")
+    return value.decode()
+
+
+def _idempotency_key(value: bytes) -> bytes:
+    """Raises `RequestError` (400): a request that was to be answered once must not be taken for another."""
+    if _IDEMPOTENCY_KEY.fullmatch(value) is None:
+        message = "Idempotency-Key must be 1 to 255 printable ASCII characters."
+        raise RequestError(400, message, code="invalid_idempotency_key")
+    return value
 
 
 def _milliseconds(value: bytes) -> float:
@@ -133,6 +169,11 @@ def traits_of(headers: Headers, wanted: Collection[tuple[bytes, bytes, str]]) ->
     """The conditions among `wanted` (header, value, name of the condition) that these fields meet."""
     found = {(name, value.strip().lower()) for name, value in headers}
     return frozenset(trait for name, value, trait in wanted if (name, value) in found)
+
+
+def forbids_storing(headers: Headers) -> bool:
+    """Whether the client asks that its answer be kept nowhere (RFC 9111 section 5.2.1.5)."""
+    return any(name == b"cache-control" and b"no-store" in value.lower() for name, value in headers)
 
 
 def speaks_anthropic(headers: Headers) -> bool:

@@ -159,7 +159,7 @@ class Landing(Paced):
         self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._delivery = None
-        self._gateway.flights.discard(self)
+        self._gateway.over(self)
         if self._gateway.debug:
             took, route = self.time() - self.started_at, self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)

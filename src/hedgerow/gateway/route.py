@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hedgerow.gateway.blueprint import Reading
+from hedgerow.gateway.blueprint import Reading, Replay
 from hedgerow.gateway.target import Target
 from hedgerow.gateway.trial import Gates
 from hedgerow.hedger import Hedger
@@ -14,10 +14,10 @@ class Route:
     """What one family of protocols sees of a configured route: those of its targets that speak it.
 
     `targets[i]` is where the hedger's `places[i]` goes. `alike`: all of them are sent the very same body. `gates`: what
-    judges answers, if anything.
+    judges answers, if anything. `replay`: what becomes of requests that come again, if they are known again.
     """
 
-    __slots__ = ("alike", "gates", "hedger", "name", "reading", "targets")
+    __slots__ = ("alike", "gates", "hedger", "name", "reading", "replay", "targets")
 
     def __init__(
         self,
@@ -25,12 +25,14 @@ class Route:
         targets: Sequence[Target],
         reading: Reading = Reading(),  # noqa: B008  # frozen
         gates: Gates | None = None,
+        replay: Replay | None = None,
     ) -> None:
         self.name = hedger.name
         self.hedger = hedger
         self.targets = tuple(targets)
         self.reading = reading
         self.gates = gates
+        self.replay = replay
         self.alike = all(_wants(target) == _wants(targets[0]) for target in targets)
 
     def owns(self, model: str | None) -> bool:

@@ -59,6 +59,7 @@ class Target:
         "_passthrough",
         "_pool",
         "_style",
+        "key_field",
         "mark",
         "model",
         "name",
@@ -82,12 +83,15 @@ class Target:
         as_sent: bool,
         stream_usage: bool,
         override: Tree | None = None,
+        key_field: bytes = b"",
     ) -> None:
         """With `as_sent` a client's own key is sent on in the field it came in, and not as `style` says."""
         self.stream_usage = stream_usage
         """Whether streams are asked to report their tokens."""
         self.override = override
         """Fields that requests are sent here with, whatever the client says; None where there are none."""
+        self.key_field = key_field
+        """The header in which it takes a key for each attempt; b"" where it takes none."""
         self._style = style
         self._as_sent = as_sent
         self._foreign = KEYS - {style.name}

@@ -66,6 +66,24 @@ class Reader(Generic[R]):
         return Once(value)
 
 
+def forbids_storing(body: bytes) -> bool:
+    """Whether the request says `store: false`: its answer is to be kept nowhere."""
+    if b'"store"' not in body:
+        return False
+    try:
+        return _STORE(body).store is False
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        return _STORE_FALSE.search(body) is not None  # what only some can read is taken at its worst
+
+
+class _Store(msgspec.Struct):
+    store: Any = None
+
+
+_STORE = msgspec.json.Decoder(_Store).decode
+_STORE_FALSE = re.compile(rb'"store"\s*:\s*false')
+
+
 def uploaded_file(body: bytes) -> str | None:
     """Why a request must not be sent twice that names a file: an uploaded file lives in one account."""
     return "an uploaded file" if body.find(b'"file_id"') >= 0 and _FILE_ID.search(body) is not None else None
