@@ -170,7 +170,7 @@ class _Flight:
         self._replay, self._index, self._attempts = replay, index, list[_Attempt]()
         self._started_at = now = replay.loop.time()
         self._ask = Ask(str(index), stream=True, input_tokens=replay.tokens[index], started_at=now)
-        self._run, self._order = replay.hedger.run(self, now, alarm=replay.alarm, ask=self._ask)
+        self._run, self._order = replay.hedger.run(self, self._ask, now, replay.alarm)
 
     def start(self) -> None:
         told = self._replay.told
@@ -195,21 +195,21 @@ class _Flight:
             return
         one, replay = self._attempts[attempt], self._replay
         self._ended(attempt, Outcome.FAILED, failure)
-        replay.hedger.failed(one.place, failure, one.launched_at, replay.loop.time())
+        replay.hedger.failed(one.place, self._ask, failure, one.launched_at, replay.loop.time())
         self._run.failed(attempt, failure)
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
         one, replay = self._attempts[attempt], self._replay
         one.break_off()
         if failure is not None:
-            replay.hedger.failed(one.place, failure, one.launched_at, replay.loop.time())
+            replay.hedger.failed(one.place, self._ask, failure, one.launched_at, replay.loop.time())
         self._ended(attempt, Outcome.SUPERSEDED if failure is None else Outcome.FAILED, failure)
 
     def commit(self, attempt: int) -> None:
         one, replay, now = self._attempts[attempt], self._replay, self._replay.loop.time()
         hedger, tokens = replay.hedger, self._ask.input_tokens
         replay.told.took[self._index] = now - self._started_at
-        hedger.answered(one.place, one.launched_at, now)
+        hedger.answered(one.place, self._ask, one.launched_at, now)
         target = one.place.candidate.target
         replay.tell(FirstToken(self._ask.request_id, attempt, target, one.role, one.launched_at, now, True, tokens))
         self._ended(attempt, Outcome.WON, None, first_token_at=now)

@@ -103,7 +103,7 @@ class Bench:
         self.hedger._plan(self.choice.delay, self.ask, self.now)
 
     def run(self) -> Run:
-        return self.hedger.run(None, self.now, alarm=self.alarm, ask=self.ask)[0]  # type: ignore[arg-type]  # not driven
+        return self.hedger.run(None, self.ask, self.now, self.alarm)[0]  # type: ignore[arg-type]  # not driven
 
     def bare_run(self) -> None:
         """What an engine without judgement would have made, too."""
@@ -117,7 +117,7 @@ class Bench:
         self.hedger.reported(self.places[0], LIMITS, self.now)
 
     def answered(self) -> None:
-        self.hedger.answered(self.places[0], self.now - 0.5, self.now)
+        self.hedger.answered(self.places[0], self.ask, self.now - 0.5, self.now)
 
     def emit_first_token(self, took: float = 0.5, tokens: int = 2_000) -> None:
         now = self.now

@@ -143,57 +143,57 @@ class Hedger:
         return self._judge.state(now)
 
     def run(
-        self, driver: Driver, now: float, *, alarm: Alarm, ask: Ask, refusal: Refusal | None = None, model: str = ""
+        self, driver: Driver, ask: Ask, now: float, alarm: Alarm, refusal: Refusal | None = None
     ) -> tuple[Run, Sequence[int]]:
         """A run, and which of `places` its candidates are. The request counts towards the budgets.
 
-        With a `refusal` no hedge starts. `model` is the one that the client asked for.
+        With a `refusal` no hedge starts.
         """
         judge, health, candidates = self._judge, self._health, self._candidates
         judge.arrived(ask, now)
         order, hedgeable = self._as_listed, None
         indices = order.usable
         if health.out or health.unwell or self._lineup is not None:  # rarely
-            order = self._ordered(ask, now, model)
+            order = self._ordered(ask, now)
             indices = (*order.usable, *order.spare)
             # Where one is broken no hedge may start at all, and is to be told so, not that nobody is left to hedge to.
             hedgeable = None if order.broken else len(order.usable) or None
             candidates = tuple(candidates[index] for index in indices)
         choice = judge.choose(ask, candidates, now)
         plan = self._plan(choice.delay, ask, now)
-        may = partial(self._may, ask, choice, candidates, order, refusal, model)
+        may = partial(self._may, ask, choice, candidates, order, refusal)
         return Run(driver, plan, candidates, alarm, may, hedgeable), indices
 
-    def _ordered(self, ask: Ask, now: float, model: str) -> Order:
+    def _ordered(self, ask: Ask, now: float) -> Order:
         lineup = self._lineup
         if lineup is not None:
-            order = lineup.order(ask, now, model)
+            order = lineup.order(ask, now, ask.model)
         else:
-            order = self._health.order(self._candidates, now, model)
+            order = self._health.order(self._candidates, now, ask.model)
         for event in order.changed:
             self.emit(event)
         return order
 
-    def run_alone(self, driver: Driver, *, alarm: Alarm) -> tuple[Run, Sequence[int]]:
+    def run_alone(self, driver: Driver, alarm: Alarm) -> tuple[Run, Sequence[int]]:
         """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
         return Run(driver, self._alone, self._candidates[:1], alarm), (0,)
 
-    def launched(self, place: Place, ask: Ask, role: Role, now: float, model: str = "") -> Probe | None:
+    def launched(self, place: Place, ask: Ask, role: Role, now: float) -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""
         if place.own_key and (quota := self._judge.quota).reported:
             hedge = role is not _PRIMARY and role is not _FAILOVER
             quota.spent(place.candidate, ask, now, hedge=hedge)
-        return self._health.launched(place.candidate, now, model) if self._health.unwell else None
+        health = self._health
+        return health.launched(place.candidate, now, ask.model) if health.unwell else None
 
     def failed(
         self,
         place: Place,
+        ask: Ask,
         failure: Failure,
         launched_at: float,
         now: float,
-        model: str = "",
         *,
-        stream: bool = True,
         had_all_its_time: bool = False,
     ) -> None:
         """Let the health of targets learn from an attempt that failed; `had_all_its_time` as in `Health.failed`."""
@@ -203,7 +203,13 @@ class Hedger:
         if failure.kind is FailureClass.RATE_LIMITED:
             self._judge.quota.limited(place.candidate, failure.retry_after, now)
         event = self._health.failed(
-            place.candidate, failure, now, launched_at, model, stream=stream, had_all_its_time=had_all_its_time
+            place.candidate,
+            failure,
+            now,
+            launched_at,
+            ask.model,
+            stream=ask.stream,
+            had_all_its_time=had_all_its_time,
         )
         if event is not None:
             self.emit(event)
@@ -216,9 +222,9 @@ class Hedger:
             if limits is not None:
                 quota.learn(place.candidate, limits, now)
 
-    def answered(self, place: Place, launched_at: float, now: float, model: str = "", *, stream: bool = True) -> None:
+    def answered(self, place: Place, ask: Ask, launched_at: float, now: float) -> None:
         """The place gave a good answer: it is healthy."""
-        event = self._health.answered(place.candidate, now, launched_at, model, stream=stream)
+        event = self._health.answered(place.candidate, now, launched_at, ask.model, stream=ask.stream)
         if event is not None:
             self.emit(event)
 
@@ -269,7 +275,6 @@ class Hedger:
         candidates: Sequence[Candidate],
         order: Order,
         refusal: Refusal | None,
-        model: str,
         role: Role,
         attempt: int,
         candidate: int,
@@ -278,7 +283,7 @@ class Hedger:
         if role is not _FAILOVER:
             if refusal is not None:  # it costs the budget nothing
                 return refusal
-            if order.broken or self._health.allows(candidates[candidate], now, model) == "no":
+            if order.broken or self._health.allows(candidates[candidate], now, ask.model) == "no":
                 return _BROKEN
         try:
             return self._judge.may(ask, choice, role, attempt, candidates[0], candidates[candidate], now)

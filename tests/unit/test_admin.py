@@ -10,6 +10,7 @@ import pytest
 from hedgerow.errors import ConfigError
 from hedgerow.events import Failure, FailureClass
 from hedgerow.gateway.access import Token
+from hedgerow.policy.ask import Ask
 from tests.effects.support import SILENT, Document
 from tests.unit.admin_support import ADMIN, TOKEN, Running, answer, blueprint, play
 
@@ -147,11 +148,10 @@ def test_a_target_that_is_out_says_for_how_long_and_a_broken_one_why() -> None:
     async def story(running: Running) -> None:
         parts = running.reloader.parts
         a, b = parts.hedgers["fast"].places
-        parts.hedgers["fast"].failed(
-            a, Failure(FailureClass.RATE_LIMITED, "slow down", 429, retry_after=30.0), 0.0, 0.0
-        )
+        hedger, ask = parts.hedgers["fast"], Ask("r", stream=True)
+        hedger.failed(a, ask, Failure(FailureClass.RATE_LIMITED, "slow down", 429, retry_after=30.0), 0.0, 0.0)
         for at in range(20):
-            parts.hedgers["fast"].failed(b, Failure(FailureClass.SERVER_ERROR, "HTTP 500", 500), at / 10, at / 10)
+            hedger.failed(b, ask, Failure(FailureClass.SERVER_ERROR, "HTTP 500", 500), at / 10, at / 10)
         await asyncio.sleep(10)
         status, told = running.ask("GET", "/admin/api/targets")
         assert status == 200

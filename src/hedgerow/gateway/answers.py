@@ -37,7 +37,7 @@ def marks(flight: Landing, answered_by: Attempt) -> bytes:
     if count > 1:
         hedged = b"true" if flight.hedged else b"false"
         counts = b"\r\nx-hedgerow-attempts: %d\r\nx-hedgerow-hedged: %b\r\n" % (count, hedged)
-    if (rejection := answered_by.rejection) is not None:
+    if answered_by.trial is not None and (rejection := answered_by.rejection) is not None:
         counts += b"x-hedgerow-gate: failed:%b\r\n" % rejection.gate.encode()
     if flight.skipped is not None:
         counts += b"x-hedgerow-hedge-skipped: %b\r\n" % flight.skipped.encode()

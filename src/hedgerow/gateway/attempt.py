@@ -118,7 +118,11 @@ class Attempt(Forwarder):
         if self._decoder is not None and not (data := self._decoded(data)):
             return
         self.received += len(data)
-        keep(self.held, data)
+        held = self.held
+        if held:
+            keep(held, data)
+        else:
+            held.append(data)
         if self.received > self._held_limit:
             self._give_up(f"more than {self._held_limit} bytes came before a first token")
         elif (feed := self._feed) is not None and (verdict := feed(data)) is not None:

@@ -43,6 +43,7 @@ LINGER = 1.0
 REFRESH = 5.0
 """Seconds between two looks at what delays should be, while requests come."""
 _DONE = object()
+_GEMINI = Family.GEMINI  # a member of an enum is slow to look up
 
 _READ: Headers = []
 """Takes the place of a request's header fields once they have been read: many requests wait long for their answers."""
@@ -160,7 +161,7 @@ class Gateway:
     def _admit(self, exchange: Exchange, protocol: Protocol) -> headers.Incoming:
         """The header fields, read. Raises `RequestError` (401) for a client that may not ask."""
         incoming = headers.read(exchange.headers)
-        if protocol.family is Family.GEMINI:
+        if protocol.family is _GEMINI:
             exchange.target, incoming = headers.key_in_query(exchange.target, incoming)
         if self._tells_tenants:
             incoming = msgspec.structs.replace(incoming, tenant=headers.tenant_of(incoming.authorization))

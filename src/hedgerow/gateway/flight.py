@@ -46,21 +46,19 @@ class Flight(Landing):
         facts: Facts,
         incoming: Incoming,
     ) -> None:
-        super().__init__(gateway, exchange)
+        Landing.__init__(self, gateway, exchange)  # CPython is slow to look up `super()`
         self.route = route
         self._incoming = incoming
         self.protocol = protocol
-        self.question = question = Question(protocol, facts, route, opted_out=incoming.opted_out)
+        self.question = question = Question(protocol, facts, route, incoming)
         self.facts = facts
         self.request_id = gateway.claim(incoming.request_id)
         self.started_at = now = self.time()
-        self.ask = ask = question.ask(self.request_id, exchange, incoming, now)
-        hedger, alarm = route.hedger, gateway.alarm
+        self.ask = ask = question.ask(self.request_id, exchange, now)
         if protocol.hedgeable:
-            model = facts.model or ""
-            self.run, self._order = hedger.run(self, now, alarm=alarm, ask=ask, refusal=question.refusal, model=model)
+            self.run, self._order = route.hedger.run(self, ask, now, gateway.alarm, question.refusal)
         else:
-            self.run, self._order = hedger.run_alone(self, alarm=alarm)
+            self.run, self._order = route.hedger.run_alone(self, gateway.alarm)
 
     def start(self) -> None:
         """Launch the first attempt."""
@@ -85,7 +83,7 @@ class Flight(Landing):
         limits = self._gateway.limits
         held_limit = limits.held_bytes if question.asked.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
-        launched.probe = hedger.launched(target.place, self.ask, role, now, self.facts.model or "")
+        launched.probe = hedger.launched(target.place, self.ask, role, now)
         self.attempts.append(launched)
         if hedger.watched:
             records.launched(self, launched)
@@ -113,9 +111,10 @@ class Flight(Landing):
         hedger = self.route.hedger
         if winner.probe is not None:
             hedger.over(winner.probe)
-        if (status := winner.status or 200) < 300 and winner.rejection is None:  # else it is only handed through
-            model, stream = self.facts.model or "", self.ask.stream
-            hedger.answered(winner.target.place, winner.launched_at, self.time(), model, stream=stream)
+        if (status := winner.status or 200) < 300 and (
+            winner.trial is None or winner.rejection is None
+        ):  # else it is only handed through
+            hedger.answered(winner.target.place, self.ask, winner.launched_at, self.time())
         records.first_token(self, winner)
         if winner.whole is not None:
             fields = to_client(winner.headers) + answers.marks(self, winner)

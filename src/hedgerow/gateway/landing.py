@@ -51,7 +51,10 @@ class Landing(Paced):
     _incoming: Incoming
 
     def __init__(self, gateway: Gateway, exchange: Exchange) -> None:
-        super().__init__(gateway)
+        self._gateway = gateway
+        self.time = gateway.alarm.time
+        self._winner = None
+        self._paused = False
         self._exchange = exchange
         self.attempts: list[Attempt] = []
         self._delivery: Delivery | None = None
@@ -112,14 +115,12 @@ class Landing(Paced):
 
     def blame(self, attempt: Attempt, failure: Failure) -> None:
         """Let the health of its target learn from an attempt that failed."""
-        hedger, ask = self.route.hedger, self.ask
-        hedger.failed(
+        self.route.hedger.failed(
             attempt.target.place,
+            self.ask,
             failure,
             attempt.launched_at,
             self.time(),
-            self.facts.model or "",
-            stream=ask.stream,
             had_all_its_time=attempt.index == 0 and self._incoming.patience >= self.route.reading.total,
         )
 

@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 
 class Paced:
-    """The part of a flight that the client's speed is the affair of; two of the exchange's `Listener` methods."""
+    """The part of a flight that the client's speed is the affair of; two of the exchange's `Listener` methods.
+
+    The flight sets it up: it is made for every request.
+    """
 
     __slots__ = ("_gateway", "_paused", "_winner", "run", "started_at", "time")
     run: Run
     started_at: float
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self.time = gateway.alarm.time
-        self._winner: Attempt | None = None
-        self._paused = False
+    time: Callable[[], float]
+    _gateway: Gateway
+    _winner: Attempt | None
+    _paused: bool
 
     def on_pause(self) -> None:
         """The client reads too slowly: so do we."""

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 class Question:
     """`facts` are what the client asked for, `asked` what the targets are: maybe a stream in place of a document."""
 
-    __slots__ = ("_ours", "_route", "_written", "asked", "collects", "facts", "protocol", "refusal")
+    __slots__ = ("_incoming", "_ours", "_route", "_written", "asked", "collects", "facts", "protocol", "refusal")
 
-    def __init__(self, protocol: Protocol, facts: Facts, route: Route, *, opted_out: bool) -> None:
+    def __init__(self, protocol: Protocol, facts: Facts, route: Route, incoming: Incoming) -> None:
         self.protocol = protocol
+        self._incoming = incoming
         self._route = route
         self._written = False
         """The exchange holds the body as every target of the route gets it."""
@@ -35,7 +36,7 @@ class Question:
         self._ours = protocol.hedgeable or route.owns(facts.model)
         self.refusal: Refusal | None = None
         """Why no hedge may be started by delay although the request may be sent again after a failure."""
-        if opted_out:
+        if incoming.opted_out:
             self.refusal = _OPTED_OUT
         elif facts.needs:
             self.refusal = _missing_leave(facts.needs, reading.allow)
@@ -45,9 +46,9 @@ class Question:
         if self.collects:
             self.asked = msgspec.structs.replace(facts, stream=True)
 
-    def ask(self, request_id: str, exchange: Exchange, incoming: Incoming, now: float) -> Ask:
+    def ask(self, request_id: str, exchange: Exchange, now: float) -> Ask:
         """The request as the policy sees it."""
-        reading, facts = self._route.reading, self.facts
+        reading, facts, incoming = self._route.reading, self.facts, self._incoming
         traits = incoming.traits
         if facts.service_tier is not None:
             traits |= {f"service_tier: {facts.service_tier}"}
@@ -61,10 +62,13 @@ class Question:
             facts.forbids_hedge is None,
             incoming.tenant,
             traits,
+            facts.model or "",
         )
 
     def path(self, exchange: Exchange, target: Target) -> bytes:
         """The path and query to ask this target for."""
+        if not self.protocol.retargets:
+            return exchange.target
         model = target.model if self._ours else None
         return self.protocol.retarget(exchange.target, self.facts, model, stream=self.collects)
 

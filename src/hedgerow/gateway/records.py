@@ -58,24 +58,15 @@ def skipped(flight: Landing, reason: Reason, detail: str, role: Role) -> None:
 
 def first_token(flight: Landing, attempt: Attempt) -> None:
     """An attempt has won."""
-    hedger = flight.route.hedger
+    hedger, ask, launched_at = flight.route.hedger, flight.ask, attempt.launched_at
     tell = hedger.emit
     if not flight.protocol.hedgeable:
         if not hedger.watched:
             return
         tell = hedger.tell
-    tell(
-        FirstToken(
-            flight.request_id,
-            attempt.index,
-            attempt.target.name,
-            attempt.role,
-            attempt.launched_at,
-            attempt.launched_at if attempt.first_token_at is None else attempt.first_token_at,
-            flight.ask.stream,
-            flight.ask.input_tokens,
-        )
-    )
+    at = launched_at if attempt.first_token_at is None else attempt.first_token_at
+    target = attempt.target.name
+    tell(FirstToken(ask.request_id, attempt.index, target, attempt.role, launched_at, at, ask.stream, ask.input_tokens))
 
 
 def rejected(flight: Landing, attempt: Attempt, rejection: Rejection, *, delivered: bool) -> None:

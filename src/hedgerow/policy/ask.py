@@ -13,7 +13,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     `input_tokens` is an estimate from the size of the body. `max_output_tokens` is the client's own limit, None where
     it set none. `deadline_at` is when the answer must be whole. `replayable` is False for a request that must not take
     effect twice. `tenant` names whose budget it is: a fingerprint of the client's key, "" without one. `traits` are the
-    conditions of the route (`only_if`) that the request meets, by name.
+    conditions of the route (`only_if`) that the request meets, by name. `model` is the one that the client named.
     """
 
     request_id: str
@@ -25,3 +25,4 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     replayable: bool = True
     tenant: str = ""
     traits: frozenset[str] = frozenset()
+    model: str = ""

@@ -116,6 +116,8 @@ class Protocol(ABC):
     """True: the response head alone decides, with any status; the body is not judged before commit."""
     asks_for_usage: typing.ClassVar[bool] = False
     """True: streams report usage only where the request asks for it, which `rewrite` can."""
+    retargets: typing.ClassVar[bool] = False
+    """True: the path and query say more than the endpoint."""
     converts: typing.ClassVar[bool] = False
     """True: `as_document` and `as_stream` are there."""
 

@@ -83,6 +83,7 @@ class Gemini(Protocol):
 
     name = "gemini.generate"
     family = Family.GEMINI
+    retargets = True
     converts = True
 
     def facts(self, target: bytes, body: bytes) -> Facts:

@@ -33,6 +33,7 @@ class Passthrough(Protocol):
     name = "http.passthrough"
     hedgeable = False
     accepts_head = True
+    retargets = True
 
     def __init__(self, family: Family = Family.OPENAI) -> None:
         self.family = family
