@@ -101,7 +101,7 @@ class Hedger:
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
         self._judge.knows(self._candidates)
-        self._lineup = lineup_of(self._candidates, self._health, self._judge.where)
+        self._lineup = lineup_of(self._candidates, self._health, self._judge.where, self._judge.sessions)
         self._as_listed = Order(range(len(places)))
 
     def _go_by(self, policy: Policy) -> None:
@@ -239,6 +239,11 @@ class Hedger:
     def finished(self, request_id: str, attempts: int, now: float) -> None:
         """A request is over; to be told of those of more than one attempt, and of those whose hedge was due."""
         self._judge.finished(request_id, attempts, now)
+
+    def settled(self, session: str, place: Place | None, now: float) -> None:
+        """A request of this session is over: its first attempt answered it, alone, from `place`; None: it did not."""
+        if (sessions := self._judge.sessions) is not None:
+            sessions.settle(session, None if place is None else place.candidate.target, now)
 
     def _plan(self, delay: float, ask: Ask, now: float) -> Plan:
         policy = self._policy

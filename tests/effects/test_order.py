@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
 from hedgerow.errors import ConfigError
 from hedgerow.events import AttemptLaunched, Role
-from tests.effects.support import BASE, SILENT, Document, Story, after, effect_of, every, settings, tell
+from tests.effects.support import (
+    BASE,
+    BROKEN,
+    QUICK,
+    SILENT,
+    STREAM,
+    Document,
+    Sent,
+    Story,
+    after,
+    effect_of,
+    every,
+    settings,
+    tell,
+)
+from tests.engine.scripted import Script
 
 ROTATE = "routes.<name>.order"
 
@@ -120,3 +136,65 @@ def test_of_four_targets_the_two_fastest_race_unless_an_order_is_set(key: str) -
     assert {role for _, _, role, _ in story.launches} == {Role.PRIMARY, Role.RACER}
     assert set(raced(by_history({"routes.<name>.hedge": RACE, ROTATE: "fixed"}, 100))) == {"ab"}
     assert set(raced(by_history({"routes.<name>.hedge": {**RACE, "width": 4}}, 100))) == {"abcd"}
+
+
+BY = "routes.<name>.sticky.by"
+STICKY = {ROTATE: "rotate", BY: "x-session"}
+
+
+def of(session: str) -> Sent:
+    return Sent(headers=[(b"x-session", session.encode())])
+
+
+def sessions(
+    changes: Mapping[str, object], *who: str, scripts: Mapping[str, Script | Sequence[Script]] | None = None
+) -> str:
+    """Who is first for requests of these sessions, one every ten seconds."""
+    sent = [replace(of(each), at=10.0 * place) for place, each in enumerate(who)]
+    return tell(settings({**STICKY, **changes}), scripts or {}, sent).firsts()
+
+
+@effect_of(BY)
+def test_a_session_stays_where_it_was_answered(key: str) -> None:
+    firsts = sessions({}, *"ststtuss")
+    assert {session: {firsts[at] for at, each in enumerate("ststtuss") if each == session} for session in "stu"} == {
+        "s": {"a"},
+        "t": {"b"},
+        "u": {"c"},
+    }
+    assert sessions({key: []}, *"ssss") == "abca"
+
+
+@effect_of(BY)
+@pytest.mark.parametrize("by", ["user", ["x-none", "user"]])
+def test_the_user_that_a_body_names_may_be_the_session(key: str, by: object) -> None:
+    named = Sent(body=STREAM[:-1] + b',"user":"u-1"}')
+    story = tell(settings({ROTATE: "rotate", key: by}), {}, [*every(1.0, 3, like=named), *every(1.0, 3, start=3.0)])
+    assert story.firsts()[:3] == "aaa"
+    assert len(set(story.firsts()[3:])) > 1
+
+
+@effect_of(BY)
+def test_a_session_does_not_stay_where_it_had_to_be_hedged(key: str) -> None:
+    slow = {"a": after(5.0), "b": QUICK, "c": QUICK}
+    firsts = sessions({}, *"ssss", scripts=slow)
+    assert (firsts[0], set(firsts[1:])) == ("a", {firsts[1]})
+    assert firsts[1] != "a"
+    # The same where the first attempt wins all the same, where a guard forbids the hedge, and after a failure.
+    slow_backup = {"a": after(3.0), "b": after(9.0), "c": after(9.0)}
+    assert sessions({}, *"ss", scripts=slow_backup)[1] != "a"
+    assert sessions({"routes.<name>.hedge.kill_switch": True}, *"ss", scripts=slow)[1] != "a"
+    assert sessions({}, *"ss", scripts={"a": BROKEN})[1] != "a"
+
+
+@effect_of("routes.<name>.sticky.ttl")
+@pytest.mark.parametrize(("ttl", "firsts"), [("5s", "abca"), ("15s", "aaaa")])
+def test_a_session_stays_for_so_long(key: str, ttl: str, firsts: str) -> None:
+    assert sessions({key: ttl}, *"ssss") == firsts
+
+
+@effect_of("routes.<name>.sticky.sessions")
+@pytest.mark.parametrize(("most", "stays"), [(1, False), (2, True)])
+def test_so_many_sessions_are_remembered(key: str, most: int, stays: bool) -> None:
+    firsts = sessions({key: most}, *"st", "s")
+    assert (firsts[2] == firsts[0]) is stays

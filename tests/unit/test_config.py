@@ -67,6 +67,7 @@ routes:
   fast:
     targets: [a, b, b]
     order: rotate
+    sticky: {by: [x-session-id, user], ttl: 1h, sessions: 1000}
     hedge:
       delay: {slo: 1.2s}
       mode: shadow

@@ -154,7 +154,7 @@ def _parse_values(value: object, _: Path) -> dict[str, str]:
         raise expected("a mapping of header names to values such as {x-priority: high}")
     found: dict[str, str] = {}
     for name, text in value.items():
-        if not isinstance(name, str) or not _HEADER.fullmatch(name):
+        if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
             raise problem("expected the name of a header", at=(str(name),))
         if not isinstance(text, str):
             raise problem("expected text: put the value in quotes", at=(name,))
@@ -164,7 +164,7 @@ def _parse_values(value: object, _: Path) -> dict[str, str]:
     return found
 
 
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 NAME_VALUES = Leaf(
     _parse_values,
     "mapping of names to text",

@@ -25,3 +25,11 @@ def without_effect(name: str, route: Route) -> Iterator[Problem]:
     """Warnings about an order of nobody."""
     if route.order is not None and len(set(route.targets)) == 1:
         yield Problem(("routes", name, "order"), f"has no effect: {route.targets[0]} is the route's only target")
+    here, sticky = ("routes", name, "sticky"), route.sticky
+    if sticky.by and len(set(route.targets)) == 1:
+        yield Problem((*here, "by"), f"has no effect: {route.targets[0]} is the route's only target")
+    elif sticky.by and route.hedge.races:
+        yield Problem((*here, "by"), "has no effect in mode: race: a session only stays at who answered alone")
+    elif not sticky.by:
+        for key in sorted(sticky.model_fields_set):
+            yield Problem((*here, key), f"has no effect without {show_path((*here, 'by'))}")

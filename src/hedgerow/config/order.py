@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from hedgerow import units
-from hedgerow.config.amounts import PERCENTILE, share
+from hedgerow.config.amounts import HEADER_NAME, PERCENTILE, share
 from hedgerow.config.fields import Leaf, Schema, expected, problem, reference
 from hedgerow.policy.order import Fastest, OrderRule, Rotate
 
@@ -63,6 +63,25 @@ def _option(leaf: Leaf, name: str, value: object, folder: Path) -> object:
         return leaf.parse(value, folder)
     except PydanticCustomError as error:
         raise problem(f"got {str(value)[:40]!r}; {error.message()}", at=(name,)) from None
+
+
+def _parse_by(value: object, _: Path) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for position, name in enumerate(value if isinstance(value, list | tuple) else [value]):
+        if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
+            at = (position,) if isinstance(value, list | tuple) else ()
+            raise problem("expected the name of a header such as x-session-id, or user", at=at)
+        found[name.lower()] = None
+    return tuple(found)
+
+
+_BY: Schema = {"type": "string", "pattern": f"^{HEADER_NAME.pattern}$"}
+BY = Leaf(
+    _parse_by,
+    "name of a header, `user`, or a list of them",
+    {"anyOf": [_BY, {"type": "array", "items": _BY}]},
+    ", ".join,
+)
 
 
 def _show(rule: OrderRule | None) -> str:

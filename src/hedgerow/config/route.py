@@ -9,7 +9,7 @@ from pydantic import Field
 from hedgerow.config.base import DAY, Model, Patience
 from hedgerow.config.fields import FLAG, NAMES, PATHS, duration, whole
 from hedgerow.config.hedge import Failover, Hedge, Spend
-from hedgerow.config.order import ORDER
+from hedgerow.config.order import BY, ORDER
 from hedgerow.policy.delay import Off
 from hedgerow.policy.order import Fastest, OrderRule
 
@@ -48,6 +48,18 @@ nothing here and go on with the first attempt."""
     """Also for streams: what was sent of one is held in memory as long as it runs."""
 
 
+class Sticky(Model):
+    """How the requests of one session stay at one target, whose prompt cache then knows them."""
+
+    by: Annotated[tuple[str, ...], BY] = ()
+    """What tells a session: the name of a header that clients send, or `user` for the one that the request's body \
+names (`prompt_cache_key`, `user`, `safety_identifier`, `metadata.user_id`); of a list the first that is there."""
+    ttl: Annotated[float, duration(1.0, DAY)] = 600.0
+    """How long after its last answer a session stays."""
+    sessions: Annotated[int, whole(1, 10_000_000)] = 10_000
+    """How many sessions are remembered; beyond it the one longest unheard of is forgotten. Some 200 bytes each."""
+
+
 class Route(Model):
     """A name clients ask for in the `model` field."""
 
@@ -59,6 +71,7 @@ with a second one to the same provider."""
 its `weight` says. `fastest`: by what each has lately taken to its first token. `cheapest`: the cheapest of those \
 that are nearly as fast. With options: `{by: fastest, quantile: p90, margin: 10%, explore: 5%}`. In `hedge.mode: race` \
 it is `fastest` unless set. See [the order of targets](order.md)."""
+    sticky: Sticky = Sticky()
     hedge: Hedge = Hedge()
     failover: Failover = Failover()
     spend: Spend = Spend()

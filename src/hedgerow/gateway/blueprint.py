@@ -55,7 +55,8 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 
     `reasoning_counts`: a model's reasoning is a first token. `as_stream`: whole answers are asked for as streams.
     `allow`: what may be hedged of that which `Facts.needs` leave for it. `traits`: header fields that conditions name,
-    as (name, value, condition). `total`: seconds that a request may take.
+    as (name, value, condition). `total`: seconds that a request may take. `session`: what tells a session, the first
+    that is there: header fields, or the user that the body names (`session.USER`).
     """
 
     reasoning_counts: bool = True
@@ -63,6 +64,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     allow: frozenset[str] = frozenset()
     traits: tuple[tuple[bytes, bytes, str], ...] = ()
     total: float = inf
+    session: tuple[str, ...] = ()
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):

@@ -26,6 +26,7 @@ from hedgerow.gateway.parts import Parts
 from hedgerow.gateway.party import Party
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing
+from hedgerow.gateway.session import session_of
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
 from hedgerow.policy.account import UNLIMITED
@@ -180,6 +181,8 @@ class Gateway:
             route = self._routing.find(protocol, exchange.target, facts)
         if wanted := route.reading.traits:
             incoming = msgspec.structs.replace(incoming, traits=headers.traits_of(exchange.headers, wanted))
+        if (by := route.reading.session) and protocol.hedgeable:
+            incoming = msgspec.structs.replace(incoming, session=session_of(by, exchange.headers, exchange.body))
         party = None
         if incoming.key:
             if (taken := self._once_only(exchange, route, facts, incoming)) is None:

@@ -27,6 +27,7 @@ from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.budget import Share
 from hedgerow.policy.delay import Off, show
 from hedgerow.policy.latency.cells import Learning
+from hedgerow.policy.order import Sticky
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Conditions, Policy
@@ -120,6 +121,7 @@ def _route(route: config.Route) -> RouteBlueprint:
         allow=frozenset(hedge.allow),
         traits=tuple((name.encode(), text.lower().encode(), _trait(name, text)) for name, text in _headers(hedge)),
         total=route.timeouts.total,
+        session=route.sticky.by,
     )
     again = route.idempotency
     return RouteBlueprint(
@@ -144,6 +146,7 @@ def _policy(route: config.Route) -> Policy:
     window = hedge.window.samples
     return Policy(
         order=route.asked_by,
+        sticky=Sticky(route.sticky.ttl, route.sticky.sessions) if route.sticky.by else None,
         delay=show(Off() if hedge.races or hedge.chained else hedge.delay, show_duration),
         min_delay=hedge.min_delay,
         max_delay=hedge.max_delay,

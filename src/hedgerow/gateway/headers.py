@@ -51,7 +51,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     of which `deadline` is what it asked us for; `tenant` a fingerprint of its key, where tenants are told apart;
     `traits` the conditions of its route that it meets; `credential` the field or fields it came in, as lines;
     `request_id` the name it gave the request, "" if none; `key` its `Idempotency-Key`, b"" if none, which is not in
-    `forward`.
+    `forward`; `session` a fingerprint of what it belongs to, where that matters.
     """
 
     forward: bytes
@@ -65,6 +65,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     request_id: str = ""
     key: bytes = b""
     scope: bytes = b""
+    session: str = ""
 
 
 def read(headers: Headers) -> Incoming:

@@ -166,5 +166,11 @@ class Landing(Paced):
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
         if self.route.hedger.watched:
             records.finished(self, winner, launched, outcome, status, usage)
-        if launched > 1 or self.skipped is not None:
+        took_more = launched > 1 or self.skipped is not None
+        if took_more:
             self.route.hedger.finished(self.request_id, launched, self.time())
+        if session := self.ask.session:
+            if took_more:
+                self.route.hedger.settled(session, None, self.time())
+            elif winner is not None and outcome in (_WON, Outcome.CLIENT_GONE):
+                self.route.hedger.settled(session, winner.target.place, self.time())

@@ -63,6 +63,7 @@ class Question:
             incoming.tenant,
             traits,
             facts.model or "",
+            incoming.session,
         )
 
     def path(self, exchange: Exchange, target: Target) -> bytes:

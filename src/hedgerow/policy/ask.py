@@ -14,6 +14,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     it set none. `deadline_at` is when the answer must be whole. `replayable` is False for a request that must not take
     effect twice. `tenant` names whose budget it is: a fingerprint of the client's key, "" without one. `traits` are the
     conditions of the route (`only_if`) that the request meets, by name. `model` is the one that the client named.
+    `session` is what the request belongs to, "" where it is not known or does not matter.
     """
 
     request_id: str
@@ -26,3 +27,4 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     tenant: str = ""
     traits: frozenset[str] = frozenset()
     model: str = ""
+    session: str = ""

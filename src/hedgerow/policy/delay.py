@@ -11,6 +11,9 @@ import msgspec
 SMOOTHING = 0.2
 """What `ema(p95)` gives the newest value, unless it says: the value of five refreshes ago still counts a third."""
 
+COMMON = 0.75
+"""A percentile below this is a delay that many requests are meant to reach."""
+
 ALLOWED = (
     'a duration such as "2s" or "300ms", "0" (no delay: a race), a percentile such as "p95" or "p99.5", '
     '"ema(p95)" or "ema(p95, 0.2)" (smoothed), "auto" (from the budget), "slo: 1.2s" (an objective), or "off"'
@@ -125,3 +128,14 @@ def _seconds(value: object, parse_duration: Callable[[object], float | None]) ->
 
 def _refused(value: object) -> ValueError:
     return ValueError(f"{value!r} is no delay: it must be {ALLOWED}")
+
+
+def is_early(spec: Spec) -> bool:
+    """Whether many requests are meant to pass this delay: to be late by it says nothing of an outage."""
+    match spec:
+        case Fixed(seconds):
+            return seconds == 0.0
+        case Percentile(p):
+            return p < COMMON
+        case _:
+            return isinstance(spec, Slo)

@@ -19,7 +19,7 @@ from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.budget import Share
 from hedgerow.policy.controls import Controls
 from hedgerow.policy.correlation import assumed
-from hedgerow.policy.delay import Fixed, Percentile, Slo, Spec, parse_delay, show
+from hedgerow.policy.delay import Fixed, Spec, is_early, parse_delay, show
 from hedgerow.policy.guards import Background, Deadline, Guard, KillSwitch, OnlyIf, Rollout, TooLarge, first_refusal
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.lessons import Lessons
@@ -31,12 +31,11 @@ from hedgerow.policy.quota import Quota, QuotaGuard
 from hedgerow.policy.rules import Choice, Rules
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
+from hedgerow.policy.sticky import Sessions, changed
 from hedgerow.policy.when import When
 from hedgerow.policy.where import Where
 from hedgerow.units import parse_duration
 
-COMMON = 0.75
-"""A percentile below this is a delay that many requests are meant to reach."""
 EXPECTED_OUTPUT = 500
 """Tokens that an answer is expected to have where the client set no limit; corrected when the attempt is over."""
 _FREE = Price()
@@ -87,6 +86,8 @@ class Judge:
         self.when = When(self._latency, self._rules(), cost=self._hedge_cost, correlation=self._correlation)
         self.where = self._where()
         """None: as the targets are listed."""
+        self.sessions = None if policy.sticky is None else Sessions(policy.sticky)
+        """Where sessions are; None where that does not matter."""
         self._set_guards()
 
     def change(self, policy: Policy, now: float) -> None:
@@ -94,6 +95,7 @@ class Judge:
         before, self._policy = self._policy, policy
         if (policy.order, policy.width > 1) != (before.order, before.width > 1):
             self.where = self._where()
+        self.sessions = changed(self.sessions, policy.sticky)
         self._latency.resize(policy.learning)
         self.apply(now)
 
@@ -175,6 +177,7 @@ class Judge:
         """What holds now, for people."""
         return {
             "order": {"rule": "fixed"} if self.where is None else self.where.view(),
+            "sessions": None if self.sessions is None else len(self.sessions),
             "delay": show(self._rules().spec),
             "delays": self.when.view(),
             "spend": self.spend.state(now),
@@ -266,7 +269,7 @@ class Judge:
         self._quota_guard = QuotaGuard(self.quota, keep=policy.quota_keep, share=policy.quota_share)
         if policy.throttle is not None:
             self._throttle.reconfigure(policy.throttle)
-        early = _is_early(self._rules().spec)
+        early = is_early(self._rules().spec)
         self._lessons.throttle = None if policy.throttle is None or early else self._throttle
 
     def _expected(self, ask: Ask, backup: Candidate) -> float | None:
@@ -279,17 +282,6 @@ class Judge:
 
     def _correlation(self, primary: str, backup: str) -> float:
         return assumed(same_provider=self._accounts.get(primary) == self._accounts.get(backup))
-
-
-def _is_early(spec: Spec) -> bool:
-    """Whether many requests are meant to pass this delay: to be late by it says nothing of an outage."""
-    match spec:
-        case Fixed(seconds):
-            return seconds == 0.0
-        case Percentile(p):
-            return p < COMMON
-        case _:
-            return isinstance(spec, Slo)
 
 
 def _spec(delay: float | str) -> Spec:

@@ -14,34 +14,47 @@ from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.order import Fastest, OrderRule, Rotate
 from hedgerow.policy.plan import Candidate
 from hedgerow.policy.rotate import Rotation
+from hedgerow.policy.sticky import Sessions
 from hedgerow.policy.where import Where
 
 
 class Lineup:
     """Of the places of one route, or of those that speak one family of protocols."""
 
-    __slots__ = ("_candidates", "_health", "_where")
+    __slots__ = ("_candidates", "_health", "_sessions", "_where")
 
-    def __init__(self, candidates: Sequence[Candidate], health: Health, where: Where) -> None:
+    def __init__(
+        self, candidates: Sequence[Candidate], health: Health, where: Where | None, sessions: Sessions | None = None
+    ) -> None:
         self._candidates = candidates
         self._health = health
         self._where = where
+        self._sessions = sessions
 
     def order(self, ask: Ask, now: float, model: str) -> Order:
         """As `Health.order`; the request is taken to go to the first of it."""
-        candidates = self._candidates
-        indices = self._where.order(ask, candidates, now)
+        candidates, where = self._candidates, self._where
+        indices: Sequence[int] = range(len(candidates)) if where is None else where.order(ask, candidates, now)
+        if self._sessions is not None and ask.session:
+            indices = self._stay(indices, self._sessions.target(ask.session, now))
         order = self._health.order([candidates[index] for index in indices], now, model)
         usable = [indices[position] for position in order.usable]
-        if usable:
-            self._where.led([candidates[index] for index in usable])
+        if usable and where is not None:
+            where.led([candidates[index] for index in usable])
         spare = [indices[position] for position in order.spare]
         return msgspec.structs.replace(order, usable=usable, spare=spare)
 
+    def _stay(self, indices: Sequence[int], target: str | None) -> Sequence[int]:
+        """The session's own target first, if it has one."""
+        own = next((index for index in indices if self._candidates[index].target == target), None)
+        return indices if own is None else [own, *(index for index in indices if index != own)]
 
-def lineup_of(candidates: Sequence[Candidate], health: Health, where: Where | None) -> Lineup | None:
+
+def lineup_of(
+    candidates: Sequence[Candidate], health: Health, where: Where | None, sessions: Sessions | None
+) -> Lineup | None:
     """None where the targets are simply asked as they are listed."""
-    return None if where is None else Lineup(candidates, health, where)
+    return None if where is None and sessions is None else Lineup(candidates, health, where, sessions)
 
 
 def where_of(rule: OrderRule | None, model: LatencyModel, cost: Cost, *, races: bool) -> Where | None:

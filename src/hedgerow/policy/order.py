@@ -35,3 +35,17 @@ class Fastest(msgspec.Struct, frozen=True, gc=False, tag="fastest"):
 
 
 OrderRule = Rotate | Fastest
+
+
+class Sticky(msgspec.Struct, frozen=True, gc=False):
+    """Sessions stay at a target for `ttl` seconds after their last answer from it, at most so many of them at a time.
+
+    Raises `ValueError` for what cannot work.
+    """
+
+    ttl: float = 600.0
+    most: int = 10_000
+
+    def __post_init__(self) -> None:
+        if not self.ttl > 0.0 or self.most < 1:
+            raise ValueError("ttl must be above 0, most at least 1")

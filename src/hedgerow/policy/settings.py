@@ -9,7 +9,7 @@ import msgspec
 from hedgerow.policy.account import UNLIMITED, Limits
 from hedgerow.policy.gates.settings import GateSettings
 from hedgerow.policy.latency.cells import Learning
-from hedgerow.policy.order import OrderRule
+from hedgerow.policy.order import OrderRule, Sticky
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.quota import KEEP, SHARE
 
@@ -27,7 +27,7 @@ class Conditions(msgspec.Struct, frozen=True, gc=False):
 class Policy(msgspec.Struct, frozen=True, gc=False):
     """How a route hedges. Times are seconds, `inf` switches a rule off; see `Plan`.
 
-    `order` None: targets are asked as they are listed.
+    `order` None: targets are asked as they are listed. `sticky` None: sessions are nowhere.
     `delay` is a number of seconds or a rule as `delay.show` writes it. `target` and `warmup_delay` as in `when.Rules`.
     `width`: attempts that are launched together at the start; with more than one there is no delay.
     `shadow`: decide everything, launch no hedge. `chain`: `first_token` holds for whole answers too.
@@ -35,6 +35,7 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
     """
 
     order: OrderRule | None = None
+    sticky: Sticky | None = None
     delay: float | str = inf
     min_delay: float = 0.0
     max_delay: float = inf
