@@ -1,7 +1,8 @@
 """The docs are true: what they show runs, what they configure loads, what they name exists.
 
 Covers every Markdown page. A fence says what it is: `python` blocks are run one by one, `yaml` blocks with `targets:`
-at the top are loaded, commands after `$ ` in `console` blocks must exist, with their options. Code that calls
+at the top are loaded, commands after `$ ` in `console` blocks must exist, with their options. A `python` block that
+begins with a file's name (`# my_gates.py`) lies beside the configurations of its page. Code that calls
 http://127.0.0.1:8080 finds a gateway there: it is run against one on a free port, in front of two simulated providers.
 """
 
@@ -141,7 +142,13 @@ class AnyKey(collections.UserDict[str, str]):
 def test_configurations_load_without_a_warning(block: Block, tmp_path: Path) -> None:
     for secret in re.findall(r"/run/secrets/([\w.-]+)", block.text):
         (tmp_path / secret).write_text("dummy\n")
-    settings = config.loads(block.text.replace("/run/secrets", str(tmp_path)), AnyKey(), source=ids(block))
+    for schema in re.findall(r"[\w-]+\.schema\.json", block.text):
+        (tmp_path / schema).write_text("{}")
+    for page, _, _, text in of_kind("python"):
+        if page == block.page and (named := re.match(r"# (\w+\.py)\n", text)):
+            (tmp_path / named[1]).write_text(text)
+    written = block.text.replace("/run/secrets", str(tmp_path))
+    settings = config.loads(written, AnyKey(), source=ids(block), folder=tmp_path)
     assert settings.routes
     assert settings.warnings == []
 

@@ -31,6 +31,7 @@ from hedgerow.config import (
 from hedgerow.config.describe import describe
 from hedgerow.config.template import TEMPLATE
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, Spec
+from hedgerow.policy.gates import settings as gates
 from hedgerow.policy.order import Rotate
 from hedgerow.units import parse_duration, parse_size, show_duration, show_size
 
@@ -89,6 +90,12 @@ routes:
       quota_keep: 30%
       quota_share: 10%
       outage: {max_tokens: 50, token_ratio: 0.25, both_slow: 60%}
+    gates:
+      require: [non_empty, finished: {length: true}, json: {fenced: true}, matches: '^[{]', no_refusal: [sorry]]
+      prefix: {tokens: 20, time: 1500ms}
+      wait: 3s
+      strict: false
+      unhealthy: true
     failover: {budget: off, burst: 20, per_minute: 0}
     spend: {usd_per_hour: 1, usd_per_day: 2.50, usd_per_month: "$30", tokens_per_minute: 1000000}
     background: true
@@ -184,6 +191,15 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
         "quota_share": 0.1,
         "outage": {"max_tokens": 50.0, "token_ratio": 0.25, "both_slow": 0.6},
     }
+    assert fast.gates.require == (
+        gates.NonEmpty(),
+        gates.Finished(length=True),
+        gates.Json(fenced=True),
+        gates.Matches("^[{]"),
+        gates.NoRefusal(("sorry",)),
+    )
+    assert fast.gates.prefix.model_dump() == {"tokens": 20, "time": 1.5}
+    assert (fast.gates.wait, fast.gates.strict, fast.gates.unhealthy) == (3.0, False, True)
     assert fast.failover.model_dump() == {"budget": None, "burst": 20.0, "per_minute": 0.0}
     assert fast.spend.model_dump() == {
         "usd_per_hour": 1_000_000_000,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from hedgerow.config.describe import all_keys, describe
 from hedgerow.config.environment import from_environment
+from hedgerow.config.gates import Gates
 from hedgerow.config.hedge import Cap, Hedge, Outage, Spend
 from hedgerow.config.load import load, loads
 from hedgerow.config.network import Address, SecretFile
@@ -27,6 +28,7 @@ __all__ = [
     "Breaker",
     "Cap",
     "Connections",
+    "Gates",
     "Hedge",
     "Limits",
     "Outage",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from hedgerow.config import check_hedge, check_order
+from hedgerow.config import check_gates, check_hedge, check_order
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import Problem, did_you_mean, show_path
 from hedgerow.config.providers import PROVIDERS
@@ -40,6 +40,7 @@ def contradictions(
         found += check_hedge.times(name, route, targets)
         found += check_hedge.worthless(name, route, targets)
         found += check_order.unpriced(name, route, targets)
+        found += check_gates.endless(name, route)
         found += _endpoints(name, route)
     found += check_hedge.unpriced(routes, targets, server)
     if server is not None:
@@ -152,6 +153,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += check_hedge.without_effect(name, route)
         found += check_order.without_effect(name, route)
         found += _unkept(name, route)
+        found += check_gates.idle(name, route)
         found += _unreachable_targets(name, route, settings.targets)
         found += _shared_client_key(name, route, settings.targets)
     server = settings.server

@@ -18,6 +18,9 @@ REFERENCE_PATTERN = r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}"
 
 Schema = dict[str, Any]
 
+SAME_AS = "sameAs"
+"""In a schema: it is that which is found at this place below `$defs`, see `config.schema`."""
+
 
 def reference() -> Schema:
     """The JSON Schema of a value taken from the environment."""

@@ -155,7 +155,7 @@ class _Reader:
             return None
 
     def _explain(self, model: type[Model], path: KeyPath, detail: ErrorDetails) -> Problem:
-        here: KeyPath = (*path, *detail["loc"])
+        here = self._as_written((*path, *detail["loc"]))
         context = detail.get("ctx", {})
         got = self._tree.raw.get(here, "nothing")
         match detail["type"]:
@@ -172,6 +172,11 @@ class _Reader:
                 return Problem(here, f"got {_shape(detail['input'])}; expected a mapping{_as_delay(here, got)}")
             case _:
                 return Problem(here, detail["msg"])
+
+    def _as_written(self, path: KeyPath) -> KeyPath:
+        """The path without a key that a short form leaves out, such as `require` where `gates` is a list."""
+        above = self._tree.raw.get(path[:-1], "a mapping")
+        return path if path in self._tree.raw or above == "a mapping" else path[:-1]
 
 
 def _shape(value: object) -> str:

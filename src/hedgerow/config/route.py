@@ -8,6 +8,7 @@ from pydantic import Field
 
 from hedgerow.config.base import DAY, Model, Patience
 from hedgerow.config.fields import FLAG, NAMES, PATHS, duration, whole
+from hedgerow.config.gates import GATES_OR_LIST, Gates
 from hedgerow.config.hedge import Failover, Hedge, Spend
 from hedgerow.config.order import BY, ORDER
 from hedgerow.policy.delay import Off
@@ -73,6 +74,7 @@ that are nearly as fast. With options: `{by: fastest, quantile: p90, margin: 10%
 it is `fastest` unless set. See [the order of targets](order.md)."""
     sticky: Sticky = Sticky()
     hedge: Hedge = Hedge()
+    gates: Annotated[Gates, GATES_OR_LIST] = Gates()
     failover: Failover = Failover()
     spend: Spend = Spend()
     background: Annotated[bool, FLAG] = False

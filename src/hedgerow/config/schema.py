@@ -7,6 +7,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from hedgerow.config.fields import SAME_AS
 from hedgerow.config.settings import Settings
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -24,7 +25,7 @@ def json_schema() -> dict[str, Any]:
     schema = Settings.model_json_schema(schema_generator=_Generator)
     for each in (schema, *schema["$defs"].values()):
         each["properties"] = {name: _may_be_empty(inner) for name, inner in each["properties"].items()}
-    _drop_titles(schema)
+    _tidy(schema)
     return {"$schema": _DRAFT, "title": "hedgerow.yaml", **schema}
 
 
@@ -33,14 +34,16 @@ def _may_be_empty(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]} if "$ref" in schema else schema
 
 
-def _drop_titles(schema: Any) -> None:
-    """Titles only repeat the keys; they make hovers in editors longer."""
+def _tidy(schema: Any) -> None:
+    """Titles only repeat the keys and make hovers in editors longer; what is the same as another part refers to it."""
     match schema:
         case dict():
             if isinstance(schema.get("title"), str):
                 del schema["title"]
+            if (place := schema.pop(SAME_AS, None)) is not None:
+                schema["$ref"] = f"#/$defs/{place}"
             for each in schema.values():
-                _drop_titles(each)
+                _tidy(each)
         case list():
             for each in schema:
-                _drop_titles(each)
+                _tidy(each)

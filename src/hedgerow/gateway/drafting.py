@@ -26,6 +26,7 @@ from hedgerow.policy.account import Limits
 from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.budget import Share
 from hedgerow.policy.delay import Off, show
+from hedgerow.policy.gates.settings import GateSettings, Prefix
 from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.order import Sticky
 from hedgerow.policy.outage import ThrottleSettings
@@ -174,7 +175,16 @@ def _policy(route: config.Route) -> Policy:
         first_token=timeouts.first_token,
         stall=timeouts.stall,
         total=timeouts.total,
+        gates=_gates(route.gates),
     )
+
+
+def _gates(gates: config.Gates) -> GateSettings | None:
+    tokens = gates.prefix.tokens
+    prefix = None if tokens is None else Prefix(tokens, gates.prefix.time)
+    if not gates.require:
+        return None
+    return GateSettings(gates.require, prefix, gates.wait, gates.strict, gates.unhealthy)
 
 
 def _throttle(outage: config.Outage) -> ThrottleSettings:
