@@ -35,7 +35,6 @@ from hedgerow.policy.controls import Controls
 from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
-from hedgerow.policy.lineup import lineup_of
 from hedgerow.policy.plan import Candidate, Place, Plan, Refusal
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
@@ -101,7 +100,7 @@ class Hedger:
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
         self._judge.knows(self._candidates)
-        self._lineup = lineup_of(self._candidates, self._health, self._judge.where, self._judge.sessions)
+        self._lineup = self._judge.lineup(self._candidates, self._health)
         self._as_listed = Order(range(len(places)))
 
     def _go_by(self, policy: Policy) -> None:

@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 
 from hedgerow.errors import ConfigError
-from hedgerow.events import AttemptLaunched, Role
+from hedgerow.events import AttemptLaunched, Role, TargetTakenOut
 from tests.effects.support import (
     BASE,
     BROKEN,
     QUICK,
     SILENT,
+    SLOW_DOWN,
     STREAM,
     Document,
     Sent,
@@ -25,7 +26,7 @@ from tests.effects.support import (
     settings,
     tell,
 )
-from tests.engine.scripted import Script
+from tests.engine.scripted import JSON, Answer, Script
 
 ROTATE = "routes.<name>.order"
 
@@ -198,3 +199,54 @@ def test_a_session_stays_for_so_long(key: str, ttl: str, firsts: str) -> None:
 def test_so_many_sessions_are_remembered(key: str, most: int, stays: bool) -> None:
     firsts = sessions({key: most}, *"st", "s")
     assert (firsts[2] == firsts[0]) is stays
+
+
+KEYS = "targets.<name>.api_keys"
+
+
+def keys_used(story: Story, target: str = "a") -> list[str]:
+    """The keys that the target got, in the order of its requests."""
+    return [key_in(head) for _, head, _ in story.pools[target].requests]
+
+
+def key_in(head: bytes) -> str:
+    return head.partition(b"authorization: Bearer ")[2].partition(b"\r\n")[0].decode()
+
+
+@effect_of(KEYS)
+def test_keys_are_sent_in_turn(key: str) -> None:
+    story = tell(settings({key: ["k1", "k2", "k3"]}), {}, every(1.0, 6))
+    assert keys_used(story) == ["k1", "k2", "k3"] * 2
+    assert story.firsts() == "aaaaaa"
+
+
+@effect_of(KEYS)
+def test_a_429_blocks_one_key_for_as_long_as_it_says(key: str) -> None:
+    limited = replace(SLOW_DOWN, headers=[*JSON, (b"retry-after", b"10")])
+    one = settings({key: ["k1", "k2", "k3"], "routes.<name>.targets": ["a"]})
+    story = tell(one, {"a": [QUICK, limited, QUICK]}, every(1.0, 20))
+    used = keys_used(story)
+    assert used[:3] == ["k1", "k2", "k1"]  # the request that met the limit went on with another key
+    assert [client.status for client in story.clients] == [200] * 20
+    assert "k2" not in used[3:11]
+    assert set(used[12:]) == {"k1", "k2", "k3"}
+    assert [(each.role, each.target) for each in story.of(AttemptLaunched)][2] == (Role.FAILOVER, "a")
+    out = story.of(TargetTakenOut)
+    assert [(each.target, each.message.partition(":")[0], each.until - each.at) for each in out] == [
+        ("a", "its key 2", 10.0)
+    ]
+
+
+@effect_of(KEYS)
+def test_a_refused_key_leaves_the_others_to_work(key: str) -> None:
+    refused = Answer([(0.0, b"{}")], status=401, headers=JSON)
+    story = tell(settings({key: ["bad", "good"]}), {"a": [refused, QUICK]}, every(1.0, 5))
+    assert keys_used(story) == ["bad", "good", "good", "good", "good"]
+    assert [client.answer_headers[b"x-hedgerow-target"] for client in story.clients] == [b"b", *[b"a"] * 4]
+
+
+@effect_of(KEYS)
+def test_what_is_handed_through_always_has_the_first_key(key: str) -> None:
+    files = Sent(path=b"/v1/files", body=b"{}")
+    story = tell(settings({key: ["k1", "k2"]}), {"a": Answer([(0.0, b"{}")], headers=JSON)}, every(1.0, 3, like=files))
+    assert keys_used(story) == ["k1"] * 3

@@ -64,6 +64,10 @@ targets:
     model: m-2
     proxy: off
     price: {request: 3}
+  c:
+    base_url: https://c.example/v1
+    api_keys: [sk-c1, sk-c2]
+    price: {request: 2}
 routes:
   fast:
     targets: [a, b, b]
@@ -106,7 +110,7 @@ routes:
     max_attempts: 2
     timeouts: {first_token: 3s, stall: 2s, total: 1m}
   "gpt-*": {targets: [b]}
-  "gpt-5*": {targets: [a]}
+  "gpt-5*": {targets: [a, c]}
   "*": {targets: [b]}
 server:
   listen: "[::1]:0"

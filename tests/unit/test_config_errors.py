@@ -260,6 +260,21 @@ TARGETS = [
         ["4: targets.a.api_key_file: targets.a.api_key is set too; keep one of the two"],
     ),
     (
+        "one key and several",
+        target("api_keys: [sk-a, sk-b]\n    api_key: sk-c"),
+        ["3: targets.a.api_keys: targets.a.api_key is set too; keep one of the two"],
+    ),
+    (
+        "a key twice",
+        target("api_keys: [sk-a, sk-b, sk-a]"),
+        ["3: targets.a.api_keys[2]: is the same key as number 1"],
+    ),
+    (
+        "an account of several keys",
+        target("api_keys: [sk-a, sk-b]\n    account: mine"),
+        ["4: targets.a.account: contradicts targets.a.api_keys: each key has its own"],
+    ),
+    (
         "no such key file",
         target("api_key_file: sk-oops"),
         [
@@ -818,7 +833,7 @@ BEYOND_A_SCHEMA = {
     *("a port too high", "IPv6 without brackets", "a port from the environment", "a key that is not there"),
     *("an unknown default route", "passthrough with keys of our own", "a circle", "no host", "a URL with an umlaut"),
     *("a bad proxy with a password", "two models", "a field within another", "a number that JSON does not know"),
-    "an option that is too much",
+    *("an option that is too much", "one key and several", "a key twice", "an account of several keys"),
 }
 FOR_A_SCHEMA = [case for case in SECTIONS + TARGETS + ROUTES + SERVER if case[0] not in BEYOND_A_SCHEMA]
 

@@ -70,7 +70,7 @@ def test_a_reload_leaves_sessions_where_they_are_and_may_end_it_all() -> None:
 def test_a_session_goes_before_the_order_but_not_before_health() -> None:
     candidates = [Candidate(name, name) for name in "abc"]
     health, sessions = Health(), Sessions(Sticky())
-    lineup = Lineup(candidates, health, Rotation(), sessions)
+    lineup = Lineup(candidates, health, Rotation(), sessions=sessions)
     sessions.keep("s", "c", 0.0)
 
     def asked(session: str, now: float = 0.0) -> str:
@@ -87,7 +87,7 @@ def test_a_session_goes_before_the_order_but_not_before_health() -> None:
 def test_without_another_order_a_session_stays_where_a_failure_has_led_it() -> None:
     candidates = [Candidate(name, name) for name in "ab"]
     sessions = Sessions(Sticky())
-    lineup = Lineup(candidates, Health(), None, sessions)
+    lineup = Lineup(candidates, Health(), None, sessions=sessions)
     sessions.keep("s", "b", 0.0)
     orders = [lineup.order(Ask("r", True, session=each), 1.0, "").usable for each in ("s", "t")]
     assert [list(each) for each in orders] == [[1, 0], [0, 1]]

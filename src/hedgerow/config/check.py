@@ -51,9 +51,17 @@ def contradictions(
 
 def _target(name: str, target: Target) -> Iterator[Problem]:
     here = ("targets", name)
-    if target.api_key is not None and target.api_key_file is not None:
-        yield Problem((*here, "api_key_file"), f"{show_path((*here, 'api_key'))} is set too; keep one of the two")
-    keyless = target.api_key is None and target.api_key_file is None
+    ways = {"api_key": target.api_key, "api_key_file": target.api_key_file, "api_keys": target.api_keys or None}
+    given = [key for key, each in ways.items() if each is not None]
+    for key in given[1:]:
+        yield Problem((*here, key), f"{show_path((*here, given[0]))} is set too; keep one of the two")
+    if target.api_keys and target.account is not None:
+        yield Problem((*here, "account"), f"contradicts {show_path((*here, 'api_keys'))}: each key has its own")
+    secrets = [key.get_secret_value() for key in target.api_keys]
+    for place, secret in enumerate(secrets):
+        if secret in secrets[:place]:
+            yield Problem((*here, "api_keys", place), f"is the same key as number {secrets.index(secret) + 1}")
+    keyless = not given
     if target.key_header != "auto" and keyless:
         yield Problem((*here, "key_header"), "has no effect: the target has no key; set api_key or drop it")
     for header in key_headers(target) & target.headers.keys() if not keyless else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from hedgerow.config.fields import FLAG, NAMES, PATHS, duration, whole
 from hedgerow.config.gates import GATES_OR_LIST, Gates
 from hedgerow.config.hedge import Failover, Hedge, Spend
 from hedgerow.config.order import BY, ORDER
+from hedgerow.config.target import Target
 from hedgerow.policy.delay import Off
 from hedgerow.policy.order import Fastest, OrderRule
 
@@ -81,7 +83,8 @@ it is `fastest` unless set. See [the order of targets](order.md)."""
     """`true`: nobody waits for these requests, so they are never hedged. Requests that name a batch or flex service \
 tier are not either."""
     max_attempts: Annotated[int | None, whole(1, 100, nullable=True)] = None
-    """Most attempts for one request: the first, hedges and those after a failure. Left out: one per listed target."""
+    """Most attempts for one request: the first, hedges and those after a failure. Left out: one per key of each \
+listed target."""
     timeouts: Timeouts = Timeouts()
     reasoning_counts: Annotated[bool, FLAG] = True
     """Whether a reasoning model's thinking is a first token. With `false` an attempt wins with its first word of \
@@ -104,6 +107,11 @@ answer is one whole body. A request there needs no model."""
     def attempts(self) -> int:
         """Most attempts for one request."""
         return len(self.targets) if self.max_attempts is None else self.max_attempts
+
+    def attempts_with(self, targets: Mapping[str, Target]) -> int:
+        """Most attempts where these are the targets, whose further keys may each be tried too."""
+        more = sum(len(targets[each].more_keys) for each in self.targets)
+        return self.attempts + (more if self.max_attempts is None else 0)
 
     @property
     def hedges(self) -> bool:

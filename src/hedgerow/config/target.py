@@ -14,6 +14,7 @@ from hedgerow.config.base import DAY, Model, Patience
 from hedgerow.config.fields import FILE, FLAG, duration, one_of, percentage, some_of, text, whole
 from hedgerow.config.network import (
     API_KEY,
+    API_KEYS,
     BASE_URL,
     FIELD_NAME,
     HEADERS,
@@ -98,6 +99,9 @@ those of its route's targets that speak its API; several may be listed."""
     """The key sent to the target. `passthrough` sends the client's own; left out, none is sent."""
     api_key_file: Annotated[SecretFile | None, SECRET_FILE] = None
     """A file that holds the key (a mounted secret), instead of `api_key`. Read at start."""
+    api_keys: Annotated[tuple[SecretStr, ...], API_KEYS, Field(repr=False)] = ()
+    """Several keys, instead of `api_key`, that requests are sent with in turn. What the provider says of its rate \
+limit holds for one of them: the others go on. See [the order of targets](order.md#several-keys)."""
     key_header: Annotated[str, one_of("auto", "authorization", "x-api-key", "api-key", "x-goog-api-key")] = "auto"
     """The header the key is sent in. `auto` is what the API asks for: `x-api-key` for Anthropic's, `x-goog-api-key` \
 for Gemini's, else `Authorization: Bearer`. Azure wants `api-key`."""
@@ -144,6 +148,8 @@ longer for a heavy model, shorter for a light one."""
     @property
     def secret(self) -> str | None:
         """The key to send, in the clear; None when there is none or it is the client's."""
+        if self.api_keys:
+            return self.api_keys[0].get_secret_value()
         if self.api_key_file is not None:
             return self.api_key_file.secret.get_secret_value()
         return self.api_key.get_secret_value() if isinstance(self.api_key, SecretStr) else None
@@ -156,7 +162,16 @@ longer for a heavy model, shorter for a light one."""
         host = urlsplit(self.base_url).netloc
         if self.secret is None:
             return f"{host}#{PASSTHROUGH}" if self.passthrough else host
-        return f"{host}#{hashlib.sha256(self.secret.encode()).hexdigest()[:8]}"
+        return self._account_of(self.secret)
+
+    @property
+    def more_keys(self) -> list[tuple[str, str]]:
+        """The keys beside `secret`, each with the name of its account."""
+        secrets = [key.get_secret_value() for key in self.api_keys[1:]]
+        return [(self._account_of(secret), secret) for secret in secrets]
+
+    def _account_of(self, secret: str) -> str:
+        return f"{urlsplit(self.base_url).netloc}#{hashlib.sha256(secret.encode()).hexdigest()[:8]}"
 
     def extra_headers(self) -> Headers:
         """`headers` as they go on the wire."""

@@ -60,13 +60,14 @@ def _route(gateway: Gateway, parts: Parts, name: str, in_flight: int) -> View:
 def _target(gateway: Gateway, parts: Parts, name: str) -> View:
     target, pool = parts.blueprint.targets[name], parts.pools[name].pool
     now = gateway.loop.time()
-    candidate = Candidate(name, target.account)
+    accounts = [target.account, *(key.account for key in target.more_keys)]
+    keys = [_key(parts, Candidate(name, account), now) for account in accounts]
     return {
         "name": name,
         "base_url": target.base_url,
-        "account": target.account,
+        **keys[0],
+        "more_keys": keys[1:],
         "model": target.model,
-        "out_for": _left(parts.health.out_until(candidate, now), now),
         "breakers": [
             {
                 "model": model,
@@ -81,15 +82,23 @@ def _target(gateway: Gateway, parts: Parts, name: str) -> View:
             for (watched, model), view in parts.health.breakers(now).items()
             if watched == name
         ],
-        "quota": {
-            "limited_for": round(parts.shared.quota.limited_for(candidate, now), 3),
-            "left": parts.shared.quota.headroom(candidate, now),
-        },
         "connections": {
             "open": pool.open,
             "idle": pool.idle,
             "connecting": pool.connecting,
             "waiting": pool.waiting,
+        },
+    }
+
+
+def _key(parts: Parts, candidate: Candidate, now: float) -> View:
+    quota = parts.shared.quota
+    return {
+        "account": candidate.account,
+        "out_for": _left(parts.health.out_until(candidate, now), now),
+        "quota": {
+            "limited_for": round(quota.limited_for(candidate, now), 3),
+            "left": quota.headroom(candidate, now),
         },
     }
 

@@ -29,8 +29,18 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
         return f"<{type(self).__name__}>"
 
 
+class Key(_Part, frozen=True, kw_only=True):
+    """A key of a target, and the account whose it is."""
+
+    account: str
+    secret: str
+
+
 class TargetBlueprint(_Part, frozen=True, kw_only=True):
-    """One target. `secret` is the key to send, None when there is none or (`passthrough`) the client's is sent on."""
+    """One target. `secret` is the key to send, None when there is none or (`passthrough`) the client's is sent on.
+
+    `more_keys`: those beside `secret`.
+    """
 
     base_url: str
     account: str
@@ -47,6 +57,7 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     weight: int = 1
     first_token: float | None = None
     idempotency_header: str | None = None
+    more_keys: tuple[Key, ...] = ()
     breaker: BreakerSettings = BreakerSettings()
 
 

@@ -105,7 +105,7 @@ class Builder:
             raise ConfigError([f"targets.{name}.{problem}" for problem in error.problems]) from None
 
     def _hedger(self, name: str, route: RouteBlueprint, sites: Mapping[str, _Site]) -> Hedger:
-        places = [sites[target].place for target in route.targets]
+        places = [place for target in route.targets for place in sites[target].places]
         return Hedger(name, places, route.policy, listeners=self._listeners, health=self._health, shared=self._shared)
 
     def _settle(self, blueprint: Blueprint, now: float) -> None:
@@ -117,48 +117,57 @@ class Builder:
 
 
 def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site]) -> Ways:
-    at = [sites[target] for target in route.targets]
+    at = [(sites[target], number) for target in route.targets for number in range(len(sites[target].places))]
     try:
         gates = gates_of(route.policy.gates)
     except ConfigError as error:
         raise ConfigError([f"routes.{hedger.name}.{problem}" for problem in error.problems]) from None
     speaking = {}
     for family in Family:
-        which = [index for index, site in enumerate(at) if family in site.families]
+        which = [index for index, (site, _) in enumerate(at) if family in site.families]
         if which:
-            targets = [at[index].seen_by(family) for index in which]
+            targets = [site.seen_by(family, number) for site, number in map(at.__getitem__, which)]
             speaking[family] = Route(hedger.narrowed(which), targets, route.reading, gates, route.replay)
-    any_path = Route(hedger, [site.seen_by(Family.HTTP) for site in at], route.reading, gates, route.replay)
+    any_path = Route(
+        hedger, [site.seen_by(Family.HTTP, number) for site, number in at], route.reading, gates, route.replay
+    )
     return Ways(any_path, speaking, route.endpoints)
 
 
 class _Site:
-    """A configured target: one pool, whatever families of protocols come that way."""
+    """A configured target: one pool, whatever families of protocols come that way, and a place for each of its keys."""
 
     def __init__(self, name: str, target: TargetBlueprint, pooled: Pooled) -> None:
         self._target = target
         self._origin = pooled.origin
         self._pool = pooled.pool
-        self._seen: dict[Family, Target] = {}
+        self._seen: dict[tuple[Family, int], Target] = {}
         self.families = target.families
-        candidate = Candidate(name, target.account, target.weight, target.first_token)
-        self.place = Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
+        self._secrets = [target.secret, *(key.secret for key in target.more_keys)]
+        accounts = [target.account, *(key.account for key in target.more_keys)]
+        self.places = [self._place(name, account, number) for number, account in enumerate(accounts, 1)]
 
-    def seen_by(self, family: Family) -> Target:
-        """The target for requests of this family."""
-        if family not in self._seen:
-            self._seen[family] = self._make(family)
-        return self._seen[family]
-
-    def _make(self, family: Family) -> Target:
+    def _place(self, name: str, account: str, number: int) -> Place:
         target = self._target
+        key = number if target.more_keys else 0
+        candidate = Candidate(name, account, target.weight, target.first_token, key)
+        return Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
+
+    def seen_by(self, family: Family, number: int) -> Target:
+        """The target for requests of this family, with the key of this number."""
+        if (family, number) not in self._seen:
+            self._seen[family, number] = self._make(family, number)
+        return self._seen[family, number]
+
+    def _make(self, family: Family, number: int) -> Target:
+        target, secret = self._target, self._secrets[number]
         return Target(
-            self.place,
+            self.places[number],
             self._pool,
             host=self._origin.host_header,
             base_path=urlsplit(target.base_url).path.encode("ascii"),
             model=target.model,
-            authorization=None if target.secret is None else b"Bearer " + target.secret.encode(),
+            authorization=None if secret is None else b"Bearer " + secret.encode(),
             passthrough=target.passthrough,
             headers=b"".join(b"%b: %b\r\n" % field for field in target.headers),
             style=key_style(target.key_header, family),

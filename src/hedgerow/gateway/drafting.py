@@ -13,6 +13,7 @@ from hedgerow.config import Settings
 from hedgerow.gateway.blueprint import (
     Blueprint,
     Certificate,
+    Key,
     Reading,
     Replay,
     RouteBlueprint,
@@ -40,7 +41,7 @@ def blueprint_of(settings: Settings, *, environ: Mapping[str, str] = os.environ)
     """What the settings mean. `environ` names the proxies of targets that obey the environment."""
     return Blueprint(
         targets={name: _target(target, environ) for name, target in settings.targets.items()},
-        routes={name: _route(route) for name, route in settings.routes.items()},
+        routes={name: _route(route, settings.targets) for name, route in settings.routes.items()},
         default_route=settings.default_route,
         budget=_cap(settings.server.budget),
         tenant_budget=_cap(settings.server.tenant_budget),
@@ -64,6 +65,7 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         price=_price(target.price),
         weight=target.weight,
         first_token=target.first_token,
+        more_keys=tuple(Key(account=account, secret=secret) for account, secret in target.more_keys),
         idempotency_header=target.idempotency_header,
         breaker=_breaker(target.breaker),
     )
@@ -114,7 +116,7 @@ def _pool(target: config.Target, environ: Mapping[str, str]) -> PoolSettings:
     )
 
 
-def _route(route: config.Route) -> RouteBlueprint:
+def _route(route: config.Route, targets: Mapping[str, config.Target]) -> RouteBlueprint:
     hedge = route.hedge
     reading = Reading(
         reasoning_counts=route.reasoning_counts,
@@ -127,7 +129,7 @@ def _route(route: config.Route) -> RouteBlueprint:
     again = route.idempotency
     return RouteBlueprint(
         targets=route.targets,
-        policy=_policy(route),
+        policy=_policy(route, targets),
         reading=reading,
         endpoints=route.endpoints,
         replay=None if again.window is None else Replay(again.window, again.linger, again.streams),
@@ -142,7 +144,7 @@ def _trait(name: str, text: str) -> str:
     return f"headers: {name}: {text}"
 
 
-def _policy(route: config.Route) -> Policy:
+def _policy(route: config.Route, targets: Mapping[str, config.Target]) -> Policy:
     hedge, timeouts, only_if = route.hedge, route.timeouts, route.hedge.only_if
     window = hedge.window.samples
     return Policy(
@@ -158,7 +160,7 @@ def _policy(route: config.Route) -> Policy:
         width=hedge.width if hedge.races else 1,
         chain=hedge.chained,
         max_hedges=0 if hedge.chained else hedge.max_hedges,
-        max_attempts=route.attempts,
+        max_attempts=route.attempts_with(targets),
         limits=_limits(route),
         conditions=Conditions(
             streaming=only_if.streaming,

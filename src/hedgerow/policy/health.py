@@ -222,7 +222,8 @@ class Health:
         if until <= max(now, self.out.get(key, now)):
             return None
         self.out[key] = until
-        return TargetTakenOut(candidate.target, failure.kind, failure.message, now, until)
+        whose = f"its key {candidate.key}: " if candidate.key and key == _account(candidate) else ""
+        return TargetTakenOut(candidate.target, failure.kind, whose + failure.message, now, until)
 
     def _changed(self, key: tuple[str, str], breaker: Breaker, now: float) -> BreakerChanged:
         state = breaker.state(now)

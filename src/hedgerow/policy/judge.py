@@ -21,9 +21,10 @@ from hedgerow.policy.controls import Controls
 from hedgerow.policy.correlation import assumed
 from hedgerow.policy.delay import Fixed, Spec, is_early, parse_delay, show
 from hedgerow.policy.guards import Background, Deadline, Guard, KillSwitch, OnlyIf, Rollout, TooLarge, first_refusal
+from hedgerow.policy.health import Health
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.lessons import Lessons
-from hedgerow.policy.lineup import where_of
+from hedgerow.policy.lineup import Lineup, lineup_of, where_of
 from hedgerow.policy.outage import Throttle
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.price import Price
@@ -159,6 +160,10 @@ class Judge:
         self._accounts.update({each.target: each.account for each in candidates})
         if self.where is not None:
             self.where.knows([each.target for each in candidates])
+
+    def lineup(self, candidates: Sequence[Candidate], health: Health) -> Lineup | None:
+        """In which order these are asked; None: as they are listed."""
+        return lineup_of(candidates, health, self.where, self.sessions, self.quota)
 
     def refreshing(self, now: float) -> Iterator[None]:
         """Choose delays and compare targets anew from what is known by now; in steps, every few seconds."""

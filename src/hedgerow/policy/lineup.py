@@ -10,9 +10,11 @@ from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import Cost
 from hedgerow.policy.fastest import ByHistory
 from hedgerow.policy.health import Health, Order
+from hedgerow.policy.keys import Keys, keys_of
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.order import Fastest, OrderRule, Rotate
 from hedgerow.policy.plan import Candidate
+from hedgerow.policy.quota import Quota
 from hedgerow.policy.rotate import Rotation
 from hedgerow.policy.sticky import Sessions
 from hedgerow.policy.where import Where
@@ -21,20 +23,30 @@ from hedgerow.policy.where import Where
 class Lineup:
     """Of the places of one route, or of those that speak one family of protocols."""
 
-    __slots__ = ("_candidates", "_health", "_sessions", "_where")
+    __slots__ = ("_candidates", "_health", "_keys", "_sessions", "_where")
 
     def __init__(
-        self, candidates: Sequence[Candidate], health: Health, where: Where | None, sessions: Sessions | None = None
+        self,
+        candidates: Sequence[Candidate],
+        health: Health,
+        where: Where | None,
+        *,
+        sessions: Sessions | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self._candidates = candidates
         self._health = health
         self._where = where
         self._sessions = sessions
+        self._keys = keys
 
     def order(self, ask: Ask, now: float, model: str) -> Order:
         """As `Health.order`; the request is taken to go to the first of it."""
-        candidates, where = self._candidates, self._where
-        indices: Sequence[int] = range(len(candidates)) if where is None else where.order(ask, candidates, now)
+        candidates, where, keys = self._candidates, self._where, self._keys
+        listed: Sequence[int] = range(len(candidates)) if keys is None else keys.choose(ask, now)
+        indices = listed
+        if where is not None:
+            indices = [listed[place] for place in where.order(ask, [candidates[index] for index in listed], now)]
         if self._sessions is not None and ask.session:
             indices = self._stay(indices, self._sessions.target(ask.session, now))
         order = self._health.order([candidates[index] for index in indices], now, model)
@@ -42,6 +54,9 @@ class Lineup:
         if usable and where is not None:
             where.led([candidates[index] for index in usable])
         spare = [indices[position] for position in order.spare]
+        if keys is not None:
+            well, out = keys.others(listed, now)
+            spare = [*well, *spare, *out]
         return msgspec.structs.replace(order, usable=usable, spare=spare)
 
     def _stay(self, indices: Sequence[int], target: str | None) -> Sequence[int]:
@@ -51,10 +66,13 @@ class Lineup:
 
 
 def lineup_of(
-    candidates: Sequence[Candidate], health: Health, where: Where | None, sessions: Sessions | None
+    candidates: Sequence[Candidate], health: Health, where: Where | None, sessions: Sessions | None, quota: Quota
 ) -> Lineup | None:
     """None where the targets are simply asked as they are listed."""
-    return None if where is None and sessions is None else Lineup(candidates, health, where, sessions)
+    keys = keys_of(candidates, health, quota)
+    if where is None and sessions is None and keys is None:
+        return None
+    return Lineup(candidates, health, where, sessions=sessions, keys=keys)
 
 
 def where_of(rule: OrderRule | None, model: LatencyModel, cost: Cost, *, races: bool) -> Where | None:

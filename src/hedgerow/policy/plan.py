@@ -14,13 +14,15 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A place an attempt can go. Candidates with one `account` share a key, and so its limits.
 
     `weight`: how often it is first, beside others, where a route goes by that. `first_token`: its own
-    limit, in seconds, in place of the plan's; where the plan has none, neither holds.
+    limit, in seconds, in place of the plan's; where the plan has none, neither holds. `key`: which one of its target's
+    several keys it has, from 1; 0 where there are not several.
     """
 
     target: str
     account: str
     weight: float = 1.0
     first_token: float | None = None
+    key: int = 0
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):

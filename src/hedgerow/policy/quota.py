@@ -76,6 +76,8 @@ class _Level:
 
 _Levels = dict[str, _Level]
 """By the names of the fields of `RateLimits`."""
+_Key = tuple[str, str]
+"""Target and account: a provider counts each model of each account by itself."""
 
 
 class Quota:
@@ -87,8 +89,8 @@ class Quota:
     __slots__ = ("_due", "_limited", "reported")
 
     def __init__(self) -> None:
-        self._due: dict[str, float] = {}
-        self.reported: dict[str, _Levels] = {}
+        self._due: dict[_Key, float] = {}
+        self.reported: dict[_Key, _Levels] = {}
         """What targets said is left of their limits; nothing need be told as `spent` before one has said anything."""
         self._limited: dict[str, float] = {}
 
@@ -97,14 +99,15 @@ class Quota:
 
         So reading them costs a busy target next to nothing.
         """
-        if now < self._due.get(candidate.target, now):
+        key = (candidate.target, candidate.account)
+        if now < self._due.get(key, now):
             return False
-        self._due[candidate.target] = now + REFRESH
+        self._due[key] = now + REFRESH
         return True
 
     def learn(self, candidate: Candidate, limits: RateLimits, now: float) -> None:
         """An answer of this target reported `limits`; they count whatever it was sent so far."""
-        levels = self.reported.setdefault(candidate.target, {})
+        levels = self.reported.setdefault((candidate.target, candidate.account), {})
         for kind, room in (
             ("requests", limits.requests),
             ("tokens", limits.tokens),
@@ -132,9 +135,16 @@ class Quota:
         """Seconds that its account still counts as rate limited; 0 when it does not."""
         return max(self._limited.get(candidate.account, now) - now, 0.0)
 
+    def fits(self, candidate: Candidate, ask: Ask, now: float) -> bool:
+        """Whether such a request should not meet its rate limit, as far as anything is known of that."""
+        if self._limited and self.limited_for(candidate, now) > 0.0:
+            return False
+        levels = self.levels(candidate, now)
+        return all(level.limit - level.used >= _need(kind, ask, levels) for kind, level in levels.items())
+
     def spent(self, candidate: Candidate, ask: Ask, now: float, *, hedge: bool = False) -> None:
         """An attempt was launched there: until the next report it counts as the upstream should count it."""
-        levels = self.reported.get(candidate.target)
+        levels = self.reported.get((candidate.target, candidate.account))
         if levels:
             for kind, level in levels.items():
                 level.advance(now)
@@ -145,12 +155,12 @@ class Quota:
 
     def headroom(self, candidate: Candidate, now: float) -> RateLimits | None:
         """What should be left at this target now; None when it never reported anything."""
-        levels = self.reported.get(candidate.target)
+        levels = self.reported.get((candidate.target, candidate.account))
         return RateLimits(**{kind: level.room(now) for kind, level in levels.items()}) if levels else None
 
     def levels(self, candidate: Candidate, now: float) -> _Levels:
         """For guards: what is known of each kind of limit now."""
-        levels = self.reported.get(candidate.target) or {}
+        levels = self.reported.get((candidate.target, candidate.account)) or {}
         for level in levels.values():
             level.advance(now)
         return levels
