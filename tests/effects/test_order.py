@@ -250,3 +250,38 @@ def test_what_is_handed_through_always_has_the_first_key(key: str) -> None:
     files = Sent(path=b"/v1/files", body=b"{}")
     story = tell(settings({key: ["k1", "k2"]}), {"a": Answer([(0.0, b"{}")], headers=JSON)}, every(1.0, 3, like=files))
     assert keys_used(story) == ["k1"] * 3
+
+
+ONLY_FOR = "targets.<name>.only_for"
+
+
+@effect_of(ONLY_FOR)
+@pytest.mark.parametrize(
+    ("only_for", "asked"),
+    [("any", ["a primary", "b hedge"]), ("primary", ["a primary", "b hedge"]), ("hedge", ["b primary", "a hedge"])],
+)
+def test_a_target_may_be_for_one_role_only(key: str, only_for: str, asked: list[str]) -> None:
+    story = tell(settings({key: only_for}), {"a": SILENT, "b": SILENT, "c": QUICK}, [Sent()])
+    assert [f"{target} {role}" for _, target, role, at in story.launches if at < 60.0] == asked
+
+
+@effect_of(ONLY_FOR)
+def test_who_is_for_first_attempts_only_gets_no_hedge_but_what_follows_a_failure(key: str) -> None:
+    listed = {key: "primary", "routes.<name>.targets": ["b", "a", "c"]}
+    assert [target for _, target, _, _ in tell(settings(listed), {"b": SILENT}, [Sent()]).launches] == ["b", "c"]
+    story = tell(settings(listed), {"b": BROKEN, "c": BROKEN}, [Sent()])
+    assert [target for _, target, _, _ in story.launches] == ["b", "c", "a"]
+
+
+@effect_of(ONLY_FOR)
+def test_somebody_must_be_first(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"routes\.fast\.targets: are all only_for: hedge; one of them must be"):
+        settings({key: "hedge", "routes.<name>.targets": ["a", "a"]})
+
+
+@effect_of("targets.<name>.region")
+@pytest.mark.parametrize(("region", "asked"), [("us", ["a", "c"]), ("eu", ["a", "b"]), (None, ["a", "b"])])
+def test_the_hedge_goes_to_another_region(key: str, region: str | None, asked: list[str]) -> None:
+    places = {key: region, "targets.b.region": "us", "targets.c.region": "eu"}
+    story = tell(settings(places), {"a": SILENT}, [Sent()])
+    assert [target for _, target, _, _ in story.launches] == asked

@@ -67,6 +67,8 @@ targets:
   c:
     base_url: https://c.example/v1
     api_keys: [sk-c1, sk-c2]
+    only_for: hedge
+    region: eu
     price: {request: 2}
 routes:
   fast:

@@ -21,8 +21,18 @@ def unpriced(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator
             yield Problem(("targets", each, "price"), text)
 
 
-def without_effect(name: str, route: Route) -> Iterator[Problem]:
-    """Warnings about an order of nobody."""
+def leaderless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """Somebody must be asked first."""
+    if all(each in targets and targets[each].only_for == "hedge" for each in route.targets):
+        yield Problem(("routes", name, "targets"), "are all only_for: hedge; one of them must be asked first")
+
+
+def without_effect(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """Warnings about an order of nobody, sessions that stay nowhere, hedges that nobody gets."""
+    backups = [each for each in route.targets[1:] if targets[each].only_for != "primary"]
+    if route.hedges and len(route.targets) > 1 and not backups:
+        text = "has no effect: all targets but the first are only_for: primary"
+        yield Problem(("routes", name, "hedge"), text)
     if route.order is not None and len(set(route.targets)) == 1:
         yield Problem(("routes", name, "order"), f"has no effect: {route.targets[0]} is the route's only target")
     here, sticky = ("routes", name, "sticky"), route.sticky

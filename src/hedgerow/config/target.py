@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
@@ -127,6 +127,12 @@ neither OpenAI's nor Anthropic's API takes one."""
     first_token: Annotated[float | None, duration(0.001, DAY, nullable=True)] = None
     """How long an attempt here may run without a first token, in place of the `timeouts.first_token` of its route: \
 longer for a heavy model, shorter for a light one."""
+    only_for: Annotated[Literal["any", "primary", "hedge"], one_of("any", "primary", "hedge")] = "any"
+    """`primary`: it gets no hedges. `hedge`: it is not asked first, unless nobody else is left. Either is asked after \
+failures."""
+    region: Annotated[str | None, text()] = None
+    """Where it is, in a word of your own. Hedges, and attempts after a failure, go to targets of another region than \
+the first one's before those of the same."""
     weight: Annotated[int, whole(1, 1_000)] = 1
     """How often the target is asked first, beside the others of a route whose `order` goes by weights."""
     breaker: Breaker = Breaker()

@@ -39,7 +39,7 @@ class Key(_Part, frozen=True, kw_only=True):
 class TargetBlueprint(_Part, frozen=True, kw_only=True):
     """One target. `secret` is the key to send, None when there is none or (`passthrough`) the client's is sent on.
 
-    `more_keys`: those beside `secret`.
+    `more_keys`: those beside `secret`. `only_for`: "any", "primary" or "hedge".
     """
 
     base_url: str
@@ -58,6 +58,8 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     first_token: float | None = None
     idempotency_header: str | None = None
     more_keys: tuple[Key, ...] = ()
+    only_for: str = "any"
+    region: str | None = None
     breaker: BreakerSettings = BreakerSettings()
 
 

@@ -150,7 +150,16 @@ class _Site:
     def _place(self, name: str, account: str, number: int) -> Place:
         target = self._target
         key = number if target.more_keys else 0
-        candidate = Candidate(name, account, target.weight, target.first_token, key)
+        candidate = Candidate(
+            name,
+            account,
+            target.weight,
+            target.first_token,
+            key,
+            leads=target.only_for != "hedge",
+            backs=target.only_for != "primary",
+            region=target.region or "",
+        )
         return Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
 
     def seen_by(self, family: Family, number: int) -> Target:

@@ -66,6 +66,8 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         weight=target.weight,
         first_token=target.first_token,
         more_keys=tuple(Key(account=account, secret=secret) for account, secret in target.more_keys),
+        only_for=target.only_for,
+        region=target.region,
         idempotency_header=target.idempotency_header,
         breaker=_breaker(target.breaker),
     )

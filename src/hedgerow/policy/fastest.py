@@ -80,12 +80,13 @@ class ByHistory(Where):
             ranking = self._compare(kind, now)
         order = sorted(range(len(candidates)), key=lambda index: ranking.order.index(candidates[index].target))
         led = self._led
-        new = [index for index in order if self._is_new(candidates[index].target)]
+        new = [index for index in order if candidates[index].leads and self._is_new(candidates[index].target)]
         if new:
             new.sort(key=lambda index: led.get(candidates[index].target, 0))
             return [*new, *(index for index in order if index not in new)]
-        if len(order) > 1 and place(ask.request_id, b"explore") < self._rule.explore * _MILLION:
-            return self._exploring(order)
+        leads = [index for index in order if candidates[index].leads]
+        if len(leads) > 1 and place(ask.request_id, b"explore") < self._rule.explore * _MILLION:
+            return self._exploring(order, leads)
         return order
 
     def led(self, usable: Sequence[Candidate]) -> None:
@@ -118,11 +119,15 @@ class ByHistory(Where):
     def _is_new(self, target: str) -> bool:
         return target not in self._known and self._led.get(target, 0) < LEAST
 
-    def _exploring(self, order: Sequence[int]) -> Sequence[int]:
-        best, *others = order
+    def _exploring(self, order: Sequence[int], leads: Sequence[int]) -> Sequence[int]:
         self._turn += 1
-        explored = others.pop(self._turn % len(others))
-        return [explored, *others, best] if self._races else [explored, best, *others]
+        best, *others = leads
+        explored = others[self._turn % len(others)]
+        rest = [index for index in order if index != explored]
+        if self._races:
+            rest.remove(best)
+            rest.append(best)
+        return [explored, *rest]
 
     def _compare(self, kind: _Kind, now: float) -> _Ranking:
         rule, before = self._rule, self._rankings.get(kind, _NOBODY)

@@ -15,6 +15,7 @@ from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.order import Fastest, OrderRule, Rotate
 from hedgerow.policy.plan import Candidate
 from hedgerow.policy.quota import Quota
+from hedgerow.policy.roles import Roles, roles_of
 from hedgerow.policy.rotate import Rotation
 from hedgerow.policy.sticky import Sessions
 from hedgerow.policy.where import Where
@@ -23,7 +24,7 @@ from hedgerow.policy.where import Where
 class Lineup:
     """Of the places of one route, or of those that speak one family of protocols."""
 
-    __slots__ = ("_candidates", "_health", "_keys", "_sessions", "_where")
+    __slots__ = ("_candidates", "_health", "_keys", "_roles", "_sessions", "_where")
 
     def __init__(
         self,
@@ -33,27 +34,38 @@ class Lineup:
         *,
         sessions: Sessions | None = None,
         keys: Keys | None = None,
+        roles: Roles | None = None,
     ) -> None:
         self._candidates = candidates
         self._health = health
         self._where = where
         self._sessions = sessions
         self._keys = keys
+        self._roles = roles
 
     def order(self, ask: Ask, now: float, model: str) -> Order:
-        """As `Health.order`; the request is taken to go to the first of it."""
-        candidates, where, keys = self._candidates, self._where, self._keys
+        """As `Health.order`, where `spare` are those for failures alone; the request is taken to go to the first."""
+        candidates, where, keys, roles = self._candidates, self._where, self._keys, self._roles
         listed: Sequence[int] = range(len(candidates)) if keys is None else keys.choose(ask, now)
         indices = listed
         if where is not None:
             indices = [listed[place] for place in where.order(ask, [candidates[index] for index in listed], now)]
         if self._sessions is not None and ask.session:
             indices = self._stay(indices, self._sessions.target(ask.session, now))
-        order = self._health.order([candidates[index] for index in indices], now, model)
-        usable = [indices[position] for position in order.usable]
-        if usable and where is not None:
-            where.led([candidates[index] for index in usable])
-        spare = [indices[position] for position in order.spare]
+        by_role = indices
+        if roles is not None:  # so that health knows whom the hedge would have gone to
+            first, last = roles.arrange(indices)
+            by_role = [*first, *last]
+        order = self._health.order([candidates[index] for index in by_role], now, model)
+        usable = [by_role[position] for position in order.usable]
+        spare = [by_role[position] for position in order.spare]
+        for_failures: list[int] = []
+        if roles is not None and usable:
+            probed = [by_role[position] for position in order.probes]
+            usable, for_failures = roles.arrange(_well(indices, usable, probed))
+        if usable and where is not None and candidates[usable[0]].leads:
+            where.led([candidates[index] for index in (*usable, *for_failures) if candidates[index].leads])
+        spare = [*for_failures, *spare]
         if keys is not None:
             well, out = keys.others(listed, now)
             spare = [*well, *spare, *out]
@@ -65,14 +77,23 @@ class Lineup:
         return indices if own is None else [own, *(index for index in indices if index != own)]
 
 
+def _well(indices: Sequence[int], usable: Sequence[int], probed: Sequence[int]) -> Sequence[int]:
+    """Those of `indices` that are usable; first who is not half-open, where health wants it so."""
+    well = [index for index in indices if index in usable]
+    if usable[0] in probed or well[0] not in probed:
+        return well
+    first = next(index for index in well if index not in probed)
+    return [first, *(index for index in well if index != first)]
+
+
 def lineup_of(
     candidates: Sequence[Candidate], health: Health, where: Where | None, sessions: Sessions | None, quota: Quota
 ) -> Lineup | None:
     """None where the targets are simply asked as they are listed."""
-    keys = keys_of(candidates, health, quota)
-    if where is None and sessions is None and keys is None:
+    keys, roles = keys_of(candidates, health, quota), roles_of(candidates)
+    if where is None and sessions is None and keys is None and roles is None:
         return None
-    return Lineup(candidates, health, where, sessions=sessions, keys=keys)
+    return Lineup(candidates, health, where, sessions=sessions, keys=keys, roles=roles)
 
 
 def where_of(rule: OrderRule | None, model: LatencyModel, cost: Cost, *, races: bool) -> Where | None:

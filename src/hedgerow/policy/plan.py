@@ -15,7 +15,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     `weight`: how often it is first, beside others, where a route goes by that. `first_token`: its own
     limit, in seconds, in place of the plan's; where the plan has none, neither holds. `key`: which one of its target's
-    several keys it has, from 1; 0 where there are not several.
+    several keys it has, from 1; 0 where there are not several. `leads`: it may be first; `backs`: it may get hedges.
+    `region`: what it shares its troubles with, "" where that is not known.
     """
 
     target: str
@@ -23,6 +24,9 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     weight: float = 1.0
     first_token: float | None = None
     key: int = 0
+    leads: bool = True
+    backs: bool = True
+    region: str = ""
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
