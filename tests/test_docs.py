@@ -17,6 +17,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,7 +68,11 @@ CONFIG = """
 targets:
   first: {{protocol: openai, base_url: {first}, model: lab, api_key: not-needed}}
   second: {{protocol: openai, base_url: {second}, model: lab, api_key: not-needed}}
+  third: {{protocol: http, base_url: {third}}}
 routes:
+  translate: {{targets: [first, second], hedge: {{mode: race}}, losers: keep}}
+  words:
+    {{targets: [first, second, third], hedge: {{mode: race, width: 3}}, losers: keep, endpoints: [/v1/translate]}}
   fast: {{targets: [first, second], hedge: {{delay: 200ms, budget: off}}}}
   "*": {{targets: [first, second], hedge: {{delay: 200ms, budget: off}}}}
 server: {{listen: "127.0.0.1:0"}}
@@ -76,11 +81,15 @@ server: {{listen: "127.0.0.1:0"}}
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a gateway with a route `fast` (and any other name) in front of two fast labs."""
+    """The URL of a gateway with the routes of the examples (`fast` stands for any other name) in front of fast labs."""
     file = tmp_path_factory.mktemp("docs") / "hedgerow.yaml"
     quick = ["--speed", "20", "--tokens", "20"]
-    with LabProcess(["--name", "first", *quick]) as first, LabProcess(["--name", "second", *quick]) as second:
-        file.write_text(CONFIG.format(first=first.base_url, second=second.base_url))
+    with ExitStack() as labs:
+        urls = {
+            name: labs.enter_context(LabProcess(["--name", name, *quick])).base_url
+            for name in ("first", "second", "third")
+        }
+        file.write_text(CONFIG.format(**urls))
         command = [sys.executable, "-m", "hedgerow", "serve", "--config", str(file), "--json-ready"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             try:

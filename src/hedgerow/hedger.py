@@ -36,6 +36,7 @@ from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
 from hedgerow.policy.plan import Candidate, Place, Plan, Refusal
+from hedgerow.policy.price import Price
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
 from hedgerow.wire.limits import rate_limits
@@ -243,6 +244,10 @@ class Hedger:
         """A request of this session is over: its first attempt answered it, alone, from `place`; None: it did not."""
         if (sessions := self._judge.sessions) is not None:
             sessions.settle(session, None if place is None else place.candidate.target, now)
+
+    def price(self, target: str) -> Price | None:
+        """What its attempts cost, where that is known."""
+        return self._judge.price(target)
 
     def _plan(self, delay: float, ask: Ask, now: float) -> Plan:
         policy = self._policy

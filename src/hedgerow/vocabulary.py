@@ -28,6 +28,8 @@ class Outcome(StrEnum):
     WON = "won"
     SUPERSEDED = "superseded"
     REJECTED = "rejected"
+    KEPT = "kept"
+    """It lost, ran on, and its whole answer is kept as an alternative."""
     FAILED = "failed"
     FAILED_AFTER_COMMIT = "failed_after_commit"
     CLIENT_GONE = "client_gone"

@@ -37,7 +37,11 @@ def config(*base_urls: str, delay: str = "30s", server: Mapping[str, Any] | None
         for name, url in zip(NAMES, base_urls, strict=False)
     }
     unbound = {
-        "hedge": {"delay": delay, "budget": "off", "outage": {"max_tokens": 1000, "token_ratio": 1}},
+        "hedge": {
+            "delay": delay,
+            "budget": "off",
+            "outage": {"max_tokens": 1000, "token_ratio": 1, "both_slow": "off"},
+        },
         "failover": {"budget": "off"},
     }
     return {

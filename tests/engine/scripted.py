@@ -23,9 +23,12 @@ from hedgerow.hedger import Hedger
 from hedgerow.http.exchange import Listener
 from hedgerow.http.head import fields_in
 from hedgerow.http.upstream import Sink
+from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.gates.gate import Gate
 from hedgerow.policy.health import Health
+from hedgerow.policy.judge import Shared
 from hedgerow.policy.plan import Candidate, Place
+from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
 from hedgerow.testing import VirtualLoop, run_virtual
 from hedgerow.wire.base import Family
@@ -209,6 +212,8 @@ class World:
         limits: Limits,
         gates: Sequence[Gate] = (),
         replay: Replay | None = None,
+        keep: KeepSettings | None = None,
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         self.loop = loop
         self.pools = pools
@@ -230,11 +235,16 @@ class World:
             for name, pool in pools.items()
         ]
         self.hedger = hedger = Hedger(
-            "fast", [t.place for t in targets], policy, listeners=[self.events.append], health=Health()
+            "fast",
+            [t.place for t in targets],
+            policy,
+            listeners=[self.events.append],
+            health=Health(),
+            shared=Shared(lambda: 0.0, prices=prices),
         )
         prefix = None if policy.gates is None else policy.gates.prefix
         judges = Gates(Gatekeeper(gates), prefix) if gates else None
-        route = Route(hedger, targets, gates=judges, replay=replay)
+        route = Route(hedger, targets, gates=judges, replay=replay, keep=keep)
         self.gateway = Gateway(
             Routing({"fast": Ways(route, {Family.OPENAI: route})}, default="fast", match=lambda _model: None),
             loop=loop,
@@ -268,6 +278,8 @@ def play(
     limits: Limits | None = None,
     gates: Sequence[Gate] = (),
     replay: Replay | None = None,
+    keep: KeepSettings | None = None,
+    prices: Mapping[str, Price] | None = None,
 ) -> World:
     """Run `story` against scripted targets until nothing is left to happen, and check that nothing was left behind."""
 
@@ -277,10 +289,11 @@ def play(
             for name, script in scripts.items()
         }
         policy_ = policy or Policy(delay=2.0, first_token=20.0, stall=10.0, total=120.0)
-        world = World(loop, pools, policy_, limits or Limits(), gates, replay)
+        world = World(loop, pools, policy_, limits or Limits(), gates, replay, keep, prices)
         await story(world)
         await asyncio.sleep(1000)
         assert world.gateway.in_flight == 0
+        assert not world.gateway.keeping.stragglers
         return world
 
     return run_virtual(main)

@@ -109,6 +109,8 @@ routes:
     nonstream_as_stream: true
     idempotency: {window: 1h, linger: 0s, streams: true}
     endpoints: [/v1/audio/speech]
+    losers: keep
+    keep: {max_time: 5s, max_usd: 0.5, max_tokens: 9000, ttl: 1h, scope: content}
     max_attempts: 2
     timeouts: {first_token: 3s, stall: 2s, total: 1m}
   "gpt-*": {targets: [b]}
@@ -219,6 +221,7 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert list(a.breaker.model_dump().values()) == [None, 7, 2.0, 0.4, 5, 30.0, 10.0, 2]
     assert (fast.reasoning_counts, fast.nonstream_as_stream, fast.endpoints) == (False, True, ("/v1/audio/speech",))
     assert (a.protocol, a.key_header, a.stream_usage) == (("openai", "anthropic"), "api-key", False)
+    assert (fast.losers, list(fast.keep.model_dump().values())) == ("keep", [5.0, 500_000_000, 9000, 3600.0, "content"])
     assert full.server.event_log == folder / "events.jsonl"
     assert fast.timeouts.model_dump() == {"first_token": 3.0, "stall": 2.0, "total": 60.0}
     server = full.server

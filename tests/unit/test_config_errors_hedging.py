@@ -91,6 +91,12 @@ VALUES = [
     wrong("hedge.outage.max_tokens", "0", "0", "a number from 1 to 1000"),
     wrong("hedge.outage.token_ratio", "1.5", "1.5", "a number from 0.001 to 1"),
     wrong("hedge.outage.both_slow", "100%", "'100%'", "a percentage between 1% and 99% or off"),
+    wrong("losers", "discard", "'discard'", "one of cancel, keep"),
+    wrong("keep.max_time", "0", "0", "a duration between 1ms and 1d"),
+    wrong("keep.max_usd", "-1", "-1", f"{DOLLARS}, or off"),
+    wrong("keep.max_tokens", "0", "0", "a whole number from 1 to 1000000000 or off"),
+    wrong("keep.ttl", "500ms", "'500ms'", "a duration between 1s and 1d"),
+    wrong("keep.scope", "tenant", "'tenant'", "one of request, content"),
     wrong("failover.budget", "20", "20", NEEDS_SIGN_OR_OFF),
     wrong("failover.budget", "200%", "'200%'", "a percentage between 0.1% and 100% or off"),
     wrong("failover.burst", "0.5", "0.5", "a number from 1 to 1000000"),
@@ -285,6 +291,14 @@ CONTRADICTIONS = [
                 "the targets before the last may take 62s, so it would never be asked"
             )
         ],
+    ),
+    (
+        route("keep: {ttl: 1m}"),
+        ["6: routes.r.keep: has no effect while routes.r.losers is cancel; set keep there"],
+    ),
+    (
+        route("losers: keep\n    keep: {max_usd: 1}"),
+        ["7: routes.r.keep.max_usd: needs targets.a.price: say what it charges, {input: 0.25, output: 2}"],
     ),
     (
         f"{OWN_LIMIT}routes:\n  r:\n    targets: [b, a]\n    hedge: {{delay: 2s}}\n",

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hedgerow.events import AttemptEnded, Failure, FailureClass, FirstToken, Outcome, Reason, Role, Usage
 from hedgerow.policy.account import Limits
-from hedgerow.policy.ask import Ask
+from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
 from hedgerow.policy.budget import Share
-from hedgerow.policy.judge import EXPECTED_OUTPUT, Judge, Shared
+from hedgerow.policy.judge import Judge, Shared
 from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.plan import Candidate, Refusal

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hedgerow.lab.protocols.translate import translation
 from tests.unit.lab_support import Client, in_lab
 
 
@@ -69,6 +70,7 @@ WHOLE: dict[str, dict[str, Any]] = {
     "/v1/embeddings": {"model": "m", "input": "hi"},
     "/v1/rerank": {"model": "m", "query": "hi", "documents": ["hi"]},
     "/v1/moderations": {"model": "m", "input": "hi"},
+    "/v1/translate": {"text": "hus"},
     "/v1/messages/count_tokens": {"model": "m", "messages": []},
 }
 
@@ -95,6 +97,15 @@ def test_a_client_that_leaves_before_it_is_seen(path: str) -> None:
         assert bench.stats()["cancelled_before_headers"] == 1
 
     in_lab(lambda bench: bench.post(path, WHOLE[path], {"fault": "hang"}), until=1.0, then=then)
+
+
+def test_a_translation_is_the_provider_s_own() -> None:
+    said = [translation("Hæk ", "en", speaker) for speaker in ("first", "first", "second", "alpha")]
+    assert said[0] == said[1]
+    assert set(said) == {"hedge", "hedgerow"}
+    assert answered("/v1/translate", {"text": "vind"}).json == {"translation": "wind"}
+    assert answered("/v1/translate", {"text": "vind", "to": "fr"}).json == {"translation": "vind (fr)"}
+    assert answered("/v1/translate", {"text": " "}).status == 400
 
 
 def test_reranking_puts_what_shares_words_first() -> None:

@@ -43,6 +43,7 @@ def contradictions(
         found += check_order.leaderless(name, route, targets)
         found += check_gates.endless(name, route)
         found += _endpoints(name, route)
+        found += _keep(name, route, targets)
     found += check_hedge.unpriced(routes, targets, server)
     if server is not None:
         found += unknown_default(server.default_route, routes)
@@ -109,6 +110,21 @@ def _attempts(name: str, route: Route) -> Iterator[Problem]:
             f"{route.max_attempts} is more than the {len(route.targets)} of {show_path((*here, 'targets'))}; "
             "list a target twice to try it twice",
         )
+
+
+def _keep(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    here = ("routes", name, "keep")
+    if route.losers == "cancel":
+        if route.keep.model_fields_set:
+            yield Problem(
+                here, f"has no effect while {show_path(('routes', name, 'losers'))} is cancel; set keep there"
+            )
+        return
+    for each in route.targets if route.keep.max_usd is not None else ():
+        if each in targets and targets[each].price is None:
+            price = show_path(("targets", each, "price"))
+            yield Problem((*here, "max_usd"), f"needs {price}: say what it charges, {{input: 0.25, output: 2}}")
+            return
 
 
 def _endpoints(name: str, route: Route) -> Iterator[Problem]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from hedgerow.config.base import DAY, Model, Patience
-from hedgerow.config.fields import FLAG, NAMES, PATHS, duration, whole
+from hedgerow.config.fields import FLAG, NAMES, PATHS, duration, one_of, whole
 from hedgerow.config.gates import GATES_OR_LIST, Gates
 from hedgerow.config.hedge import Failover, Hedge, Spend
+from hedgerow.config.keep import Keep
 from hedgerow.config.order import BY, ORDER
 from hedgerow.config.target import Target
 from hedgerow.policy.delay import Off
@@ -79,6 +80,10 @@ it is `fastest` unless set. See [the order of targets](order.md)."""
     gates: Annotated[Gates, GATES_OR_LIST] = Gates()
     failover: Failover = Failover()
     spend: Spend = Spend()
+    losers: Annotated[Literal["cancel", "keep"], one_of("cancel", "keep")] = "cancel"
+    """What becomes of attempts that lose. `cancel`: they are broken off at once. `keep`: they run on for a while, and \
+their answers can be fetched beside the one that won. See [alternatives](alternatives.md)."""
+    keep: Keep = Keep()
     background: Annotated[bool, FLAG] = False
     """`true`: nobody waits for these requests, so they are never hedged. Requests that name a batch or flex service \
 tier are not either."""

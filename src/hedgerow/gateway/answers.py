@@ -9,6 +9,7 @@ import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers
 from hedgerow.gateway.headers import to_client
+from hedgerow.gateway.keeping import alternatives_path
 from hedgerow.policy.failures import client_status
 from hedgerow.wire.failures import as_json
 from hedgerow.wire.whole import is_event_stream
@@ -37,8 +38,10 @@ def marks(flight: Landing, answered_by: Attempt) -> bytes:
     if count > 1:
         hedged = b"true" if flight.hedged else b"false"
         counts = b"\r\nx-hedgerow-attempts: %d\r\nx-hedgerow-hedged: %b\r\n" % (count, hedged)
-    if answered_by.trial is not None and (rejection := answered_by.rejection) is not None:
+    if (rejection := answered_by.rejection) is not None:
         counts += b"x-hedgerow-gate: failed:%b\r\n" % rejection.gate.encode()
+    if flight.aftermath is not None and flight.aftermath.keeps:
+        counts += b"x-hedgerow-alternatives: %b\r\n" % alternatives_path(flight.request_id).encode()
     if flight.skipped is not None:
         counts += b"x-hedgerow-hedge-skipped: %b\r\n" % flight.skipped.encode()
     return b"".join((answered_by.target.mark, b"x-hedgerow-request-id: ", flight.request_id.encode(), counts))

@@ -23,6 +23,7 @@ from hedgerow.wire.sse import keep
 from hedgerow.wire.whole import is_event_stream
 
 if TYPE_CHECKING:
+    from hedgerow.gateway.aftermath import Straggler
     from hedgerow.gateway.flight import Flight
     from hedgerow.gateway.target import Target
 
@@ -54,6 +55,7 @@ class Attempt(Forwarder):
         "index",
         "launched_at",
         "probe",
+        "rejection",
         "role",
         "scanner",
         "status",
@@ -88,8 +90,10 @@ class Attempt(Forwarder):
         """The body, once it has ended (before commit)."""
         self.done = False
         """The protocol's end marker has been seen (after commit)."""
-        self.trial: Trial | None = None
-        """Where the route has gates: how they judge the answer."""
+        self.trial: Trial | Straggler | None = None
+        """What judges the answer, where the route has gates; what hears it, of a loser that runs on."""
+        self.rejection: Rejection | None = None
+        """Which gate rejected its answer, and why."""
         self.ended = False
         """It is over, and its AttemptEnded event has been spoken."""
 
@@ -133,6 +137,8 @@ class Attempt(Forwarder):
         if self.committed:
             self.body_over(clean=whole)
             return
+        if self.ended:
+            return
         if not whole:
             self._flight.lost(self, self._cut_short("its compressed body is cut short"))
             return
@@ -140,7 +146,7 @@ class Attempt(Forwarder):
         flight, scanner = self._flight, self.scanner
         if scanner is None:
             flight.lost(self, flight.protocol.classify(self.status or 0, self.headers, body))
-        elif self.trial is not None:
+        elif self.trial is not None and self.first_token_at is not None:
             self.trial.over(clean=True)
         elif isinstance(verdict := scanner.eof(body), Accepted):
             self.whole = body
@@ -156,7 +162,9 @@ class Attempt(Forwarder):
         if self.committed:
             self.body_over(clean=False)
             return
-        if self.trial is not None:
+        if self.ended:
+            return
+        if self.trial is not None and self.first_token_at is not None:
             self.trial.over(clean=False)
             return
         if isinstance(error, ConnectFailed | PoolExhausted):
@@ -195,17 +203,21 @@ class Attempt(Forwarder):
             self._error_limit.cancel()
         if self.trial is not None:
             self.trial.give_up()
+            self.trial = None  # it holds its attempt: leave no cycle to the collector
 
-    @property
-    def rejection(self) -> Rejection | None:
-        """Which gate rejected its answer, and why."""
-        return None if self.trial is None else self.trial.rejection
-
-    def hold(self, trial: Trial) -> None:
+    def hold(self, trial: Trial | Straggler) -> None:
         """Have its answer judged, and the pieces that follow looked at by its trial until it is committed."""
         self.trial = trial
         self._feed = trial.feed
         trial.begin()
+
+    def run_on(self, straggler: Straggler) -> None:
+        """It has lost and is to be heard to its end all the same."""
+        if self.trial is not None:
+            self.trial.give_up()
+        self.trial = straggler
+        if self.first_token_at is not None:
+            self.hold(straggler)
 
     def tally(self) -> int:
         """Bytes of the body that have come, decoded; after it the scanner has seen them all."""

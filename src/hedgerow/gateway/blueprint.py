@@ -16,6 +16,7 @@ from hedgerow.http.client_settings import PoolSettings
 from hedgerow.http.limits import Limits
 from hedgerow.policy.account import UNLIMITED
 from hedgerow.policy.account import Limits as Allowance
+from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
@@ -100,6 +101,7 @@ class RouteBlueprint(_Part, frozen=True, kw_only=True):
     reading: Reading = Reading()
     endpoints: tuple[str, ...] = ()
     replay: Replay | None = None
+    keep: KeepSettings | None = None
 
 
 class Certificate(_Part, frozen=True, kw_only=True):

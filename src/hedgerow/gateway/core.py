@@ -18,9 +18,10 @@ from hedgerow.errors import RequestError
 from hedgerow.events import Headers, Listener, RequestRepeated
 from hedgerow.gateway import admin, headers, keys, pages
 from hedgerow.gateway.access import Access, Token
+from hedgerow.gateway.aftermath import NO_STORE
 from hedgerow.gateway.answers import JSON
 from hedgerow.gateway.flight import Flight
-from hedgerow.gateway.landing import Landing
+from hedgerow.gateway.keeping import Keeping
 from hedgerow.gateway.once import Once
 from hedgerow.gateway.parts import Parts
 from hedgerow.gateway.party import Party
@@ -73,6 +74,8 @@ class Gateway:
         self.loop = loop
         self.alarm = Alarm(loop)
         self.limits = limits
+        self.keeping = Keeping(loop)
+        """The answers of losers, where routes keep them."""
         self.draining = False
         self.debug = logging.getLogger("hedgerow.gateway").isEnabledFor(logging.DEBUG)
         """Whether each request's end is logged; asked once, since it is on every request's path."""
@@ -104,7 +107,8 @@ class Gateway:
         """Use these routes, limits and keys from the next request on; requests under way keep their routes."""
         server = parts.blueprint.server
         self.parts = parts
-        self._tells_tenants = parts.blueprint.tenant_budget != UNLIMITED
+        keeps = any(route.keep is not None for route in parts.blueprint.routes.values())
+        self._tells_tenants = keeps or parts.blueprint.tenant_budget != UNLIMITED
         self._routing = parts.routing
         self.limits = Limits(server.held_bytes, server.answer_bytes)
         self.once.room = server.replay_bytes
@@ -183,6 +187,8 @@ class Gateway:
             incoming = msgspec.structs.replace(incoming, traits=headers.traits_of(exchange.headers, wanted))
         if (by := route.reading.session) and protocol.hedgeable:
             incoming = msgspec.structs.replace(incoming, session=session_of(by, exchange.headers, exchange.body))
+        if route.keep is not None and headers.forbids_storing(exchange.headers):
+            incoming = msgspec.structs.replace(incoming, traits=incoming.traits | {NO_STORE})
         party = None
         if incoming.key:
             if (taken := self._once_only(exchange, route, facts, incoming)) is None:
@@ -237,11 +243,6 @@ class Gateway:
         self.claimed.add(own)
         return own
 
-    def over(self, flight: Landing) -> None:
-        """A flight has ended."""
-        self.flights.discard(flight)
-        self.claimed.discard(flight.request_id)
-
     def _refresh(self, steps: Iterator[None] | None) -> None:
         """Let delays be learned anew, a step at a time, so that no request waits for it for long."""
         if steps is None:
@@ -254,6 +255,7 @@ class Gateway:
 
     def close(self) -> None:
         """Nothing more will be asked."""
+        self.keeping.close()
         self.once.close()
         for timer in (self._refresher, self._reaper):
             if timer is not None:

@@ -24,6 +24,7 @@ from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.limits import Limits as HttpLimits
 from hedgerow.http.proxy import proxy_for
 from hedgerow.policy.account import Limits
+from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.budget import Share
 from hedgerow.policy.delay import Off, show
@@ -134,8 +135,16 @@ def _route(route: config.Route, targets: Mapping[str, config.Target]) -> RouteBl
         policy=_policy(route, targets),
         reading=reading,
         endpoints=route.endpoints,
+        keep=_keep(route),
         replay=None if again.window is None else Replay(again.window, again.linger, again.streams),
     )
+
+
+def _keep(route: config.Route) -> KeepSettings | None:
+    keep = route.keep
+    if route.losers == "cancel":
+        return None
+    return KeepSettings(keep.max_time, keep.max_usd, keep.max_tokens, keep.ttl, keep.scope == "content")
 
 
 def _headers(hedge: config.Hedge) -> Iterable[tuple[str, str]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hedgerow.events import Failure, Outcome, Reason, Role
 from hedgerow.gateway import answers, keys, records
+from hedgerow.gateway.aftermath import aftermath_of
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.delivery import Collecting, Delivery, Forwarding, Overheard
 from hedgerow.gateway.headers import Incoming, to_client
@@ -55,6 +56,7 @@ class Flight(Landing):
         self.request_id = gateway.claim(incoming.request_id)
         self.started_at = now = self.time()
         self.ask = ask = question.ask(self.request_id, exchange, now)
+        self.aftermath = None if route.keep is None else aftermath_of(self, exchange.target, exchange.body)
         if protocol.hedgeable:
             self.run, self._order = route.hedger.run(self, ask, now, gateway.alarm, question.refusal)
         else:
@@ -98,27 +100,32 @@ class Flight(Landing):
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
         loser = self.attempts[attempt]
+        if failure is None and self.aftermath is not None and not self._gone and self.aftermath.takes(loser):
+            return
         loser.cancel()
         if failure is not None:
             self.blame(loser, failure)
         unfit = Outcome.CLIENT_GONE if self._gone else Outcome.SUPERSEDED
         if loser.rejection is not None and not self._gone:
             unfit = Outcome.REJECTED
-        self._speak(loser, unfit if failure is None else Outcome.FAILED, failure)
+        self.speak(loser, unfit if failure is None else Outcome.FAILED, failure)
 
     def commit(self, attempt: int) -> None:
         winner = self._winner = self.attempts[attempt]
         hedger = self.route.hedger
         if winner.probe is not None:
             hedger.over(winner.probe)
-        if (status := winner.status or 200) < 300 and (
-            winner.trial is None or winner.rejection is None
-        ):  # else it is only handed through
+        if (status := winner.status or 200) < 300 and winner.rejection is None:  # else it is only handed through
             hedger.answered(winner.target.place, self.ask, winner.launched_at, self.time())
         records.first_token(self, winner)
+        aftermath = self.aftermath
+        if aftermath is not None:
+            aftermath.won()
         if winner.whole is not None:
             fields = to_client(winner.headers) + answers.marks(self, winner)
             self._exchange.respond(status, (), winner.whole, fields)
+            if aftermath is not None and aftermath.keeps:
+                aftermath.say(winner, winner.whole, winner.usage(), won=True)
             if hedger.watched or self.ask.stream or winner.role is not _PRIMARY:
                 self._complete(winner, winner.scanner.ending(True).usage if winner.scanner else None)
             else:  # its end is no news: nobody listens, nothing is learned from it, and it spent no budget
@@ -140,6 +147,8 @@ class Flight(Landing):
             delivery = Forwarding(self, self._exchange, winner, filtered=filtered)
         if (gates := self.route.gates) is not None and self.protocol.hedgeable:
             delivery = Overheard(delivery, partial(review, self, winner, gates, request), room)
+        if (aftermath := self.aftermath) is not None and aftermath.keeps:
+            delivery = Overheard(delivery, lambda body: aftermath.say(winner, body, winner.usage(), won=True), room)
         return delivery
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
@@ -161,14 +170,16 @@ class Flight(Landing):
     def answered(self, attempt: Attempt) -> None:
         """An attempt's first token is here, or the whole of an answer that is not streamed."""
         gates = self.route.gates
-        if gates is None or (attempt.whole is None and gates.prefix is None):
+        if attempt.trial is not None:  # it has lost
+            attempt.hold(attempt.trial)
+        elif gates is None or (attempt.whole is None and gates.prefix is None):
             self.run.accepted(attempt.index)
         else:
             attempt.hold(Trial(self, attempt, gates, self._exchange.body))
 
     def lost(self, attempt: Attempt, failure: Failure, *, blame: bool = True) -> None:
         """An attempt failed before commit; without `blame` its target had no part in it."""
-        self._speak(attempt, Outcome.FAILED, failure)
+        self.speak(attempt, Outcome.FAILED, failure)
         if blame:
             self.blame(attempt, failure)
         self.run.failed(attempt.index, failure)

@@ -16,6 +16,7 @@ from hedgerow.policy.ask import Ask
 from hedgerow.wire.base import Ending, Facts, Protocol
 
 if TYPE_CHECKING:
+    from hedgerow.gateway.aftermath import Aftermath
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.core import Gateway
     from hedgerow.gateway.route import Route
@@ -32,6 +33,7 @@ class Landing(Paced):
         "_exchange",
         "_gone",
         "_incoming",
+        "aftermath",
         "ask",
         "attempts",
         "facts",
@@ -42,6 +44,8 @@ class Landing(Paced):
         "route",
         "skipped",
     )
+    aftermath: Aftermath | None
+    """What comes after the win, where losers are kept."""
     ask: Ask
     facts: Facts
     protocol: Protocol
@@ -81,6 +85,8 @@ class Landing(Paced):
             attempt.end()
             if attempt.probe is not None:
                 self.route.hedger.over(attempt.probe)
+            if self.aftermath is not None:
+                self.aftermath.over(attempt)
         if self._exchange.started:
             self._exchange.abort()
         else:
@@ -110,7 +116,7 @@ class Landing(Paced):
             self.run.client_gone()
         elif winner.call is not None and not winner.ended:
             winner.call.cancel()
-            usage = self._speak(winner, Outcome.CLIENT_GONE, None)
+            usage = self.speak(winner, Outcome.CLIENT_GONE, None)
         self._finish(Outcome.CLIENT_GONE, None, usage)
 
     def blame(self, attempt: Attempt, failure: Failure) -> None:
@@ -123,6 +129,11 @@ class Landing(Paced):
             self.time(),
             had_all_its_time=attempt.index == 0 and self._incoming.patience >= self.route.reading.total,
         )
+
+    def well(self, attempt: Attempt) -> None:
+        """Let the health of its target learn from a good answer that nobody waits for any more."""
+        first = self.time() if attempt.first_token_at is None else attempt.first_token_at
+        self.route.hedger.answered(attempt.target.place, self.ask, attempt.launched_at, first)
 
     def _complete(self, winner: Attempt, usage: Usage | None) -> None:
         winner.ended = True
@@ -138,10 +149,10 @@ class Landing(Paced):
         # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
         log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
         self.blame(winner, failure)
-        usage = self._speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
+        usage = self.speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
         self._finish(Outcome.FAILED_AFTER_COMMIT, status, usage)
 
-    def _speak(
+    def speak(
         self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None
     ) -> Usage | None:
         """Tell of an attempt that ended and did not win; returns its usage, where anybody wants to hear of it."""
@@ -151,7 +162,10 @@ class Landing(Paced):
         if failure is not None and outcome is Outcome.FAILED:
             why = failure.kind, failure.message
             log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
-        return records.ended(self, attempt, outcome, failure, usage)
+        usage = records.ended(self, attempt, outcome, failure, usage)
+        if self.aftermath is not None:
+            self.aftermath.over(attempt)
+        return usage
 
     def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
         self.run.finished()
@@ -160,17 +174,26 @@ class Landing(Paced):
         self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._delivery = None
-        self._gateway.over(self)
+        self._gateway.flights.discard(self)
         if self._gateway.debug:
             took, route = self.time() - self.started_at, self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
         if self.route.hedger.watched:
             records.finished(self, winner, launched, outcome, status, usage)
-        took_more = launched > 1 or self.skipped is not None
-        if took_more:
-            self.route.hedger.finished(self.request_id, launched, self.time())
+        if winner is not None:
+            winner.trial = None
+        run_on = self.aftermath is not None and self.aftermath.landed(launched)
+        if not run_on:
+            self.settle(launched)
         if session := self.ask.session:
-            if took_more:
+            if launched > 1 or self.skipped is not None:
                 self.route.hedger.settled(session, None, self.time())
             elif winner is not None and outcome in (_WON, Outcome.CLIENT_GONE):
                 self.route.hedger.settled(session, winner.target.place, self.time())
+
+    def settle(self, attempts: int) -> None:
+        """None of its so many attempts runs any more: nothing of the request needs be remembered."""
+        self.aftermath = None  # they hold each other: leave no cycle to the collector
+        self._gateway.claimed.discard(self.request_id)
+        if attempts > 1 or self.skipped is not None:
+            self.route.hedger.finished(self.request_id, attempts, self.time())

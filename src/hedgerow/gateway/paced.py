@@ -13,6 +13,7 @@ from hedgerow.http.upstream import Call
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.core import Gateway
+    from hedgerow.gateway.keeping import Keeping
 
 
 class Paced:
@@ -54,6 +55,11 @@ class Paced:
         if self._paused:
             call.resume()  # what is left is not for the client, however slowly it reads
         self._gateway.linger(call)
+
+    @property
+    def keeping(self) -> Keeping:
+        """Where answers are kept."""
+        return self._gateway.keeping
 
     def later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Have something called later; for what is too rare for the alarm."""

@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from hedgerow.errors import RequestError
+from hedgerow.gateway import alternatives
 from hedgerow.gateway.answers import JSON
 from hedgerow.gateway.headers import speaks_anthropic, speaks_gemini
 from hedgerow.http.exchange import Exchange
@@ -28,9 +29,15 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 def find(method: bytes, target: bytes) -> Page | None:
     """The page for this request, None when it is not one of ours."""
     path = target.partition(b"?")[0]
+    if path.startswith(b"/v1/hedgerow/"):
+        return _ALTERNATIVES if method in (b"GET", b"HEAD") and alternatives.request_of(path) else _NOTHING
     if method in (b"GET", b"HEAD"):
         return _GET.get(path) or (_MODEL if path.startswith((b"/v1/models/", b"/v1beta/models/")) else None)
     return _OPTIONS if method == b"OPTIONS" else None
+
+
+def _nothing(_gateway: Gateway, exchange: Exchange) -> None:
+    raise RequestError(404, no_such_path(exchange.target), code="not_found")
 
 
 def origin_form(target: bytes) -> bytes | None:
@@ -135,5 +142,7 @@ _GET = {
     b"/v1/models": Page(_models, private=True),
     b"/v1beta/models": Page(_models, private=True),
 }
+_ALTERNATIVES = Page(alternatives.answer, private=True)
+_NOTHING = Page(_nothing, private=True)
 _MODEL = Page(_model, private=True)
 _OPTIONS = Page(_options, private=False)

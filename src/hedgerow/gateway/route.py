@@ -8,6 +8,7 @@ from hedgerow.gateway.blueprint import Reading, Replay
 from hedgerow.gateway.target import Target
 from hedgerow.gateway.trial import Gates
 from hedgerow.hedger import Hedger
+from hedgerow.policy.alternatives import KeepSettings
 
 
 class Route:
@@ -15,9 +16,10 @@ class Route:
 
     `targets[i]` is where the hedger's `places[i]` goes. `alike`: all of them are sent the very same body. `gates`: what
     judges answers, if anything. `replay`: what becomes of requests that come again, if they are known again.
+    `keep`: how losers run on after the win, None where they are broken off.
     """
 
-    __slots__ = ("alike", "gates", "hedger", "name", "reading", "replay", "targets")
+    __slots__ = ("alike", "gates", "hedger", "keep", "name", "reading", "replay", "targets")
 
     def __init__(
         self,
@@ -26,6 +28,7 @@ class Route:
         reading: Reading = Reading(),  # noqa: B008  # frozen
         gates: Gates | None = None,
         replay: Replay | None = None,
+        keep: KeepSettings | None = None,
     ) -> None:
         self.name = hedger.name
         self.hedger = hedger
@@ -33,6 +36,7 @@ class Route:
         self.reading = reading
         self.gates = gates
         self.replay = replay
+        self.keep = keep
         self.alike = all(_wants(target) == _wants(targets[0]) for target in targets)
 
     def owns(self, model: str | None) -> bool:

@@ -11,7 +11,7 @@ from hedgerow.answer import Answer
 from hedgerow.events import Failure, FailureClass
 from hedgerow.gatekeeper import Gatekeeper, Handle
 from hedgerow.gateway import records
-from hedgerow.policy.gates.gate import Rejection, Verdict
+from hedgerow.policy.gates.gate import Verdict
 from hedgerow.policy.gates.settings import Prefix
 from hedgerow.wire.reading import Reading
 from hedgerow.wire.whole import is_event_stream
@@ -46,7 +46,6 @@ class Trial:
         "_settled",
         "_timer",
         "closed",
-        "rejection",
     )
 
     def __init__(self, flight: Flight, attempt: Attempt, gates: Gates, request: bytes) -> None:
@@ -61,8 +60,6 @@ class Trial:
         self._timer: TimerHandle | None = None
         self.closed: bool | None = None
         """Whether the body ended cleanly; None while it goes on."""
-        self.rejection: Rejection | None = None
-        """Which gate rejected the answer, and why."""
 
     def begin(self) -> None:
         """A whole answer is judged now, a stream when there is enough of it."""
@@ -106,7 +103,7 @@ class Trial:
     def resume(self) -> None:
         """The answer has won: read on, if a rejection had stopped that."""
         attempt = self._attempt
-        if self.rejection is not None and attempt.call is not None:
+        if attempt.rejection is not None and attempt.call is not None:
             attempt.last_data_at = self._flight.time()
             attempt.call.resume()
 
@@ -139,7 +136,7 @@ class Trial:
         if rejection is None:
             self._flight.run.accepted(attempt.index)
             return
-        self.rejection = rejection
+        attempt.rejection = rejection
         if attempt.call is not None:
             attempt.call.pause()  # whoever waits here reads on only when nobody better comes
         flight, target = self._flight, attempt.target.name

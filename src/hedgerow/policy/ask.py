@@ -6,6 +6,9 @@ from math import inf
 
 import msgspec
 
+EXPECTED_OUTPUT = 500
+"""Tokens that an answer is expected to have where the client set no limit."""
+
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
     """Times are seconds on the caller's clock.
@@ -28,3 +31,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     traits: frozenset[str] = frozenset()
     model: str = ""
     session: str = ""
+
+    @property
+    def expected_output(self) -> int:
+        """Tokens that its answer may have, or is expected to."""
+        return EXPECTED_OUTPUT if self.max_output_tokens is None else self.max_output_tokens

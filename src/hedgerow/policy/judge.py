@@ -14,7 +14,7 @@ import msgspec
 
 from hedgerow.events import AttemptEnded, DelayRuleChanged, FirstToken, Outcome, Reason, Role
 from hedgerow.policy.account import Limits
-from hedgerow.policy.ask import Ask
+from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
 from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.budget import Share
 from hedgerow.policy.controls import Controls
@@ -37,8 +37,6 @@ from hedgerow.policy.when import When
 from hedgerow.policy.where import Where
 from hedgerow.units import parse_duration
 
-EXPECTED_OUTPUT = 500
-"""Tokens that an answer is expected to have where the client set no limit; corrected when the attempt is over."""
 _FREE = Price()
 _PRIMARY = Role.PRIMARY
 _RACE = Choice(inf, 1.0, "race")
@@ -124,7 +122,7 @@ class Judge:
                 self.late(ask, now)
             if (refusal := self._refuses(ask, choice, primary, backup, now)) is not None:
                 return refusal
-        output = EXPECTED_OUTPUT if ask.max_output_tokens is None else ask.max_output_tokens
+        output = ask.expected_output
         cost = self._shared.prices.get(backup.target, _FREE).cost(ask.input_tokens, output)
         refusal = self.spend.reserve(ask, role, attempt, cost, ask.input_tokens + output, now)
         if refusal is None and role is Role.HEDGE and self._policy.shadow:
@@ -148,6 +146,10 @@ class Judge:
         self._lessons.over(event)
         if event.role is not _PRIMARY:
             self._settle(event)
+
+    def price(self, target: str) -> Price | None:
+        """What its attempts cost, where that is known."""
+        return self._shared.prices.get(target)
 
     def finished(self, request_id: str, attempts: int, now: float) -> None:
         """A request of more than one attempt is over: nothing of it is kept, whatever has happened to it."""

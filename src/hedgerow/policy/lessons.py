@@ -12,7 +12,8 @@ from hedgerow.policy.latency.samples import sample_of, whole_sample_of
 from hedgerow.policy.outage import Throttle
 
 _PRIMARY = Role.PRIMARY  # a member of an enum is slow to look up
-_WON, _SUPERSEDED, _REJECTED = Outcome.WON, Outcome.SUPERSEDED, Outcome.REJECTED
+_WON, _SUPERSEDED = Outcome.WON, Outcome.SUPERSEDED
+_COMMITTED = (Outcome.FAILED_AFTER_COMMIT, Outcome.CLIENT_GONE)
 
 
 class _Further:
@@ -86,7 +87,7 @@ class Lessons:
         failure = None if event.failure is None else event.failure.kind
         key = (event.target, event.stream, event.input_tokens)
         times = (event.launched_at, event.ended_at)
-        told = event.first_token_at is not None and event.outcome is not _REJECTED  # when it won
+        told = event.first_token_at is not None and event.outcome in _COMMITTED  # when it won
         if not told and (sample := sample_of(event.outcome, failure, event.first_token_at, *times)) is not None:
             self.latency.observe(*key, *sample, event.ended_at)
         if event.stream and (whole := whole_sample_of(event.outcome, failure, *times)) is not None:

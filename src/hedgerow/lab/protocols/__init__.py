@@ -11,6 +11,7 @@ from hedgerow.lab.protocols.openai_embeddings import OpenAIEmbeddings
 from hedgerow.lab.protocols.openai_moderations import OpenAIModerations
 from hedgerow.lab.protocols.openai_responses import OpenAIResponses
 from hedgerow.lab.protocols.rerank import Rerank
+from hedgerow.lab.protocols.translate import Translate
 
 _GEMINI = gemini.Gemini()
 _BY_PATH: dict[bytes, Endpoint] = {
@@ -20,6 +21,7 @@ _BY_PATH: dict[bytes, Endpoint] = {
     b"/v1/embeddings": OpenAIEmbeddings(),
     b"/v1/moderations": OpenAIModerations(),
     b"/v1/rerank": Rerank(),
+    b"/v1/translate": Translate(),
     b"/v1/messages": AnthropicMessages(),
     b"/v1/messages/count_tokens": AnthropicCountTokens(),
 }

@@ -36,7 +36,7 @@ def whole_sample_of(
     outcome: Outcome, failure: FailureClass | None, launched_at: float, ended_at: float
 ) -> Sample | None:
     """What it says of the time to the complete answer; None when nothing."""
-    if outcome is Outcome.WON:
+    if outcome is Outcome.WON or outcome is Outcome.KEPT:
         return ended_at - launched_at, False
     return _broken_off(outcome, failure, launched_at, ended_at)
 

@@ -1,0 +1,86 @@
+"""The page of what was kept of a request: `GET /v1/hedgerow/requests/<id>/alternatives`, at once or as it comes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hedgerow.errors import RequestError
+from hedgerow.gateway import headers
+from hedgerow.gateway.answers import JSON
+from hedgerow.gateway.keeping import Record
+from hedgerow.http.exchange import Exchange
+from hedgerow.policy.alternatives import Alternative
+
+if TYPE_CHECKING:
+    from hedgerow.gateway.core import Gateway
+
+_PATH = re.compile(rb"/v1/hedgerow/requests/([\x21-\x2e\x30-\x7e]{1,200})/alternatives")
+_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+_NO_STORE = b"cache-control: no-store\r\n"
+
+
+def request_of(path: bytes) -> str | None:
+    """The id of the request whose page this is; None where it is another page."""
+    found = _PATH.fullmatch(path)
+    return None if found is None else found[1].decode("ascii")
+
+
+def answer(gateway: Gateway, exchange: Exchange) -> None:
+    """What is there as JSON; with `accept: text/event-stream` as events, until nothing more will come.
+
+    Raises `RequestError` (404) where nothing is kept that this client may see.
+    """
+    request_id = request_of(exchange.target.partition(b"?")[0]) or ""
+    tenant = headers.tenant_of(headers.read(exchange.headers).authorization)
+    record = gateway.keeping.find(request_id, tenant)
+    if record is None:
+        message = (
+            "Nothing is kept of this request: its id is not known here or its time is over, "
+            "it had no losers (then its answer has no x-hedgerow-alternatives), or it was made with another key."
+        )
+        raise RequestError(404, message, code="not_found")
+    if exchange.method == b"GET" and _wants_events(exchange):
+        _Listening(exchange, record)
+    else:
+        exchange.respond(200, JSON, msgspec.json.encode(record.view()), _NO_STORE)
+
+
+def _wants_events(exchange: Exchange) -> bool:
+    return any(name == b"accept" and b"text/event-stream" in value.lower() for name, value in exchange.headers)
+
+
+class _Listening:
+    """Tells one client of alternatives as they come."""
+
+    def __init__(self, exchange: Exchange, record: Record) -> None:
+        self._exchange = exchange
+        self._record = record
+        exchange.listener = self
+        exchange.start(200, _STREAM)
+        record.hear(self.hear)
+
+    def hear(self, alternative: Alternative | None) -> None:
+        """One that is new or has more agreement; None at the end."""
+        if alternative is not None:
+            self._event(b"alternative", alternative.view())
+            return
+        alternatives = self._record.alternatives
+        self._event(b"done", {"alternatives": len(alternatives), "disagreement": alternatives.disagreement})
+        self._exchange.listener = None
+        self._exchange.end()
+
+    def on_disconnect(self) -> None:
+        """The client has left."""
+        self._record.leave(self.hear)
+
+    def on_pause(self) -> None:
+        """What is still to come is little."""
+
+    def on_resume(self) -> None:
+        """It has caught up."""
+
+    def _event(self, name: bytes, data: object) -> None:
+        self._exchange.write(b"event: %b\ndata: %b\n\n" % (name, msgspec.json.encode(data)))

@@ -1,0 +1,149 @@
+"""Which of several answers to one request say the same, and what may be spent on hearing those that lost the race."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from math import inf
+from typing import Any
+
+import msgspec
+
+from hedgerow.answer import Answer
+from hedgerow.events import Role, Usage
+from hedgerow.policy.price import show_dollars
+
+MOST = 20
+"""Sayings that are kept for one request; with more the oldest go."""
+
+
+class KeepSettings(msgspec.Struct, frozen=True, gc=False):
+    """How far a loser may run on after the win: `time` in seconds, money and tokens of the whole attempt.
+
+    What is kept is kept for `ttl` seconds. `by_content`: later requests of the same content see it, too.
+    """
+
+    time: float = 30.0
+    nanousd: int | None = None
+    tokens: int | None = None
+    ttl: float = 600.0
+    by_content: bool = False
+
+    def allows(self, nanousd: int, tokens: int) -> bool:
+        """Whether an attempt that has come to so much may go on."""
+        return nanousd <= (inf if self.nanousd is None else self.nanousd) and tokens <= (self.tokens or inf)
+
+
+class Saying(msgspec.Struct, frozen=True, gc=False):
+    """One attempt's whole answer. Times are seconds from its launch; `at` is when it was whole.
+
+    `document` is the body where that is JSON; of a stream what it amounts to.
+    """
+
+    request_id: str
+    attempt: int
+    target: str
+    role: Role
+    won: bool
+    first_token: float | None
+    took: float
+    at: float
+    answer: Answer
+    document: msgspec.Raw | None = None
+    usage: Usage | None = None
+    nanousd: int | None = None
+
+    def view(self) -> dict[str, Any]:
+        """Who said it, for people and programs."""
+        usage = self.usage
+        return {
+            "request_id": self.request_id,
+            "attempt": self.attempt,
+            "target": self.target,
+            "role": self.role,
+            "won": self.won,
+            "first_token_ms": None if self.first_token is None else round(self.first_token * 1e3, 3),
+            "took_ms": round(self.took * 1e3, 3),
+            "input_tokens": None if usage is None else usage.input_tokens,
+            "output_tokens": None if usage is None else usage.output_tokens,
+            "cost_usd": None if self.nanousd is None else show_dollars(self.nanousd)[1:],
+        }
+
+
+class Alternative:
+    """What one or more attempts said alike, in the order in which they came."""
+
+    __slots__ = ("number", "sayings")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.sayings: list[Saying] = []
+
+    def view(self) -> dict[str, Any]:
+        """For people and programs. The text is that of whoever said it first."""
+        first = self.sayings[0]
+        return {
+            "number": self.number,
+            "text": first.answer.text,
+            "finish": first.answer.finish,
+            "answer": first.document,
+            "won": any(saying.won for saying in self.sayings),
+            "agreement": len(self.sayings),
+            "said_by": [saying.view() for saying in self.sayings],
+        }
+
+
+class Alternatives:
+    """The answers to one request, those that mean the same put together."""
+
+    __slots__ = ("_by_meaning", "_next")
+
+    def __init__(self) -> None:
+        self._by_meaning: dict[object, Alternative] = {}
+        self._next = 1
+
+    def __iter__(self) -> Iterator[Alternative]:
+        return iter(self._by_meaning.values())
+
+    def __len__(self) -> int:
+        """Different answers."""
+        return len(self._by_meaning)
+
+    @property
+    def disagreement(self) -> bool:
+        """Whether there are answers of different meaning."""
+        return len(self._by_meaning) > 1
+
+    def add(self, saying: Saying) -> Alternative:
+        """One more answer; returns what it is now among."""
+        meaning = meaning_of(saying.answer)
+        found = self._by_meaning.get(meaning)
+        if found is None:
+            found = self._by_meaning[meaning] = Alternative(self._next)
+            self._next += 1
+        found.sayings.append(saying)
+        return found
+
+    def sayings(self) -> list[Saying]:
+        """All that was said, the oldest first."""
+        return sorted((saying for each in self for saying in each.sayings), key=lambda saying: saying.at)
+
+
+def meaning_of(answer: Answer) -> object:
+    """Equal for answers that say the same.
+
+    JSON is compared by value, any other text without regard to case, kinds of blanks or of Unicode composition (NFKC).
+    """
+    return (_text(answer.text), answer.refusal is None, tuple(map(meaning_of, answer.others)))
+
+
+def _text(text: str) -> object:
+    stripped = text.strip()
+    if stripped[:1] in ("{", "["):
+        try:
+            value = msgspec.json.decode(stripped.encode("utf-8", "replace"))
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        else:
+            return msgspec.json.encode(value, order="sorted")
+    return " ".join(unicodedata.normalize("NFKC", stripped).casefold().split())
