@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -285,3 +286,47 @@ def test_the_hedge_goes_to_another_region(key: str, region: str | None, asked: l
     places = {key: region, "targets.b.region": "us", "targets.c.region": "eu"}
     story = tell(settings(places), {"a": SILENT}, [Sent()])
     assert [target for _, target, _, _ in story.launches] == asked
+
+
+SUPPORTS = "targets.<name>.supports"
+TOOLED = Sent(body=STREAM[:-1] + b',"tools":[{"type":"function","function":{"name":"f"}}]}')
+SEES = b'{"model":"fast","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}'
+IN_SCHEMA = Sent(body=STREAM[:-1] + b',"response_format":{"type":"json_schema","json_schema":{}}}')
+
+
+@effect_of(SUPPORTS)
+@pytest.mark.parametrize(("sent", "what"), [(TOOLED, "tools"), (Sent(body=SEES), "vision"), (IN_SCHEMA, "json_schema")])
+def test_a_request_goes_to_targets_that_can_answer_it(key: str, sent: Sent, what: str) -> None:
+    for supports, first in (([what], "a"), ([], "b")):
+        story = tell(settings({key: supports}), {}, [sent, replace(Sent(), at=5.0)])
+        assert story.firsts()[0] == first
+        assert story.firsts()[1] == "a"
+
+
+@effect_of(SUPPORTS)
+def test_who_cannot_answer_gets_no_hedge_and_nothing_after_a_failure(key: str) -> None:
+    listed = {key: [], "routes.<name>.targets": ["b", "a"]}
+    story = tell(settings(listed), {"b": SILENT}, [TOOLED])
+    assert [target for _, target, _, _ in story.launches] == ["b"]
+    assert [each.status for each in tell(settings(listed), {"b": BROKEN}, [TOOLED]).clients] == [500]
+
+
+@effect_of(SUPPORTS)
+def test_what_no_target_can_do_is_refused_in_plain_words(key: str) -> None:
+    blind = {key: ["tools"], "routes.<name>.targets": ["a", "a"]}
+    story = tell(settings(blind), {}, [Sent(body=SEES)])
+    (client,) = story.clients
+    told = json.loads(client.text)["error"]
+    assert (client.status, told["code"], story.launches) == (400, "unsupported_capability", [])
+    assert told["message"] == (
+        "No target of route 'fast' can answer this request, which needs vision: a has no vision. "
+        "Ask another route, or say what its targets can do in the config, as in supports: [tools, vision]."
+    )
+
+
+@effect_of("targets.<name>.max_context")
+@pytest.mark.parametrize(("room", "first"), [(2_000, "a"), (500, "b"), (None, "a")])
+def test_a_request_that_is_too_long_goes_to_another_target(key: str, room: int | None, first: str) -> None:
+    long = Sent(body=STREAM[:-1] + b',"max_tokens":300,"user":"%b"}' % (b"word " * 200))
+    assert tell(settings({key: room}), {}, [long]).firsts() == first
+    assert tell(settings({key: room, "routes.<name>.targets": ["a"]}), {}, [long]).firsts() == "a"

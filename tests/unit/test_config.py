@@ -69,6 +69,8 @@ targets:
     api_keys: [sk-c1, sk-c2]
     only_for: hedge
     region: eu
+    supports: [tools]
+    max_context: 128000
     price: {request: 2}
 routes:
   fast:

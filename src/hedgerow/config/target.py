@@ -127,6 +127,16 @@ neither OpenAI's nor Anthropic's API takes one."""
     first_token: Annotated[float | None, duration(0.001, DAY, nullable=True)] = None
     """How long an attempt here may run without a first token, in place of the `timeouts.first_token` of its route: \
 longer for a heavy model, shorter for a light one."""
+    supports: Annotated[tuple[str, ...], some_of("tools", "vision", "json_schema", least=0)] = (
+        "tools",
+        "vision",
+        "json_schema",
+    )
+    """What its model can do of that which not every model can: call tools, see images, keep to a JSON schema. A \
+request that needs what is not listed is not sent here; one that no target of its route can answer is refused (400)."""
+    max_context: Annotated[int | None, whole(1, 100_000_000, nullable=True)] = None
+    """The tokens of prompt and answer that its model has room for. Longer requests, as far as their size tells, go to \
+other targets, if any has more room."""
     only_for: Annotated[Literal["any", "primary", "hedge"], one_of("any", "primary", "hedge")] = "any"
     """`primary`: it gets no hedges. `hedge`: it is not asked first, unless nobody else is left. Either is asked after \
 failures."""

@@ -61,6 +61,8 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     more_keys: tuple[Key, ...] = ()
     only_for: str = "any"
     region: str | None = None
+    lacks: frozenset[str] = frozenset()
+    max_context: int | None = None
     breaker: BreakerSettings = BreakerSettings()
 
 
@@ -70,7 +72,8 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     `reasoning_counts`: a model's reasoning is a first token. `as_stream`: whole answers are asked for as streams.
     `allow`: what may be hedged of that which `Facts.needs` leave for it. `traits`: header fields that conditions name,
     as (name, value, condition). `total`: seconds that a request may take. `session`: what tells a session, the first
-    that is there: header fields, or the user that the body names (`session.USER`).
+    that is there: header fields, or the user that the body names (`session.USER`). `needs`: not every
+    target can do everything.
     """
 
     reasoning_counts: bool = True
@@ -79,6 +82,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     traits: tuple[tuple[bytes, bytes, str], ...] = ()
     total: float = inf
     session: tuple[str, ...] = ()
+    needs: bool = False
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):

@@ -158,6 +158,8 @@ class _Site:
             leads=target.only_for != "hedge",
             backs=target.only_for != "primary",
             region=target.region or "",
+            lacks=target.lacks,
+            max_context=target.max_context,
         )
         return Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
 

@@ -18,7 +18,6 @@ from hedgerow.errors import RequestError
 from hedgerow.events import Headers, Listener, RequestRepeated
 from hedgerow.gateway import admin, headers, keys, pages
 from hedgerow.gateway.access import Access, Token
-from hedgerow.gateway.aftermath import NO_STORE
 from hedgerow.gateway.answers import JSON
 from hedgerow.gateway.flight import Flight
 from hedgerow.gateway.keeping import Keeping
@@ -27,7 +26,6 @@ from hedgerow.gateway.parts import Parts
 from hedgerow.gateway.party import Party
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing
-from hedgerow.gateway.session import session_of
 from hedgerow.http.exchange import Exchange
 from hedgerow.http.upstream import Call
 from hedgerow.policy.account import UNLIMITED
@@ -183,12 +181,8 @@ class Gateway:
         route = None if routes is None else routes.get(facts.model or "")
         if route is None:
             route = self._routing.find(protocol, exchange.target, facts)
-        if wanted := route.reading.traits:
-            incoming = msgspec.structs.replace(incoming, traits=headers.traits_of(exchange.headers, wanted))
-        if (by := route.reading.session) and protocol.hedgeable:
-            incoming = msgspec.structs.replace(incoming, session=session_of(by, exchange.headers, exchange.body))
-        if route.keep is not None and headers.forbids_storing(exchange.headers):
-            incoming = msgspec.structs.replace(incoming, traits=incoming.traits | {NO_STORE})
+        if route.curious:
+            incoming = route.read(exchange, protocol, facts, incoming)
         party = None
         if incoming.key:
             if (taken := self._once_only(exchange, route, facts, incoming)) is None:

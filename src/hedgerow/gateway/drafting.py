@@ -36,6 +36,9 @@ from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Conditions, Policy
 from hedgerow.units import show_duration
 from hedgerow.wire.base import Family
+from hedgerow.wire.needs import JSON_SCHEMA, TOOLS, VISION
+
+CAPABILITIES = frozenset({TOOLS, VISION, JSON_SCHEMA})
 
 
 def blueprint_of(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Blueprint:
@@ -69,6 +72,8 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         more_keys=tuple(Key(account=account, secret=secret) for account, secret in target.more_keys),
         only_for=target.only_for,
         region=target.region,
+        lacks=CAPABILITIES - set(target.supports),
+        max_context=target.max_context,
         idempotency_header=target.idempotency_header,
         breaker=_breaker(target.breaker),
     )
@@ -128,6 +133,7 @@ def _route(route: config.Route, targets: Mapping[str, config.Target]) -> RouteBl
         traits=tuple((name.encode(), text.lower().encode(), _trait(name, text)) for name, text in _headers(hedge)),
         total=route.timeouts.total,
         session=route.sticky.by,
+        needs=any(CAPABILITIES - set(at.supports) or at.max_context for at in map(targets.__getitem__, route.targets)),
     )
     again = route.idempotency
     return RouteBlueprint(

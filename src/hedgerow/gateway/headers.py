@@ -51,7 +51,8 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     of which `deadline` is what it asked us for; `tenant` a fingerprint of its key, where tenants are told apart;
     `traits` the conditions of its route that it meets; `credential` the field or fields it came in, as lines;
     `request_id` the name it gave the request, "" if none; `key` its `Idempotency-Key`, b"" if none, which is not in
-    `forward`; `session` a fingerprint of what it belongs to, where that matters.
+    `forward`; `session` a fingerprint of what it belongs to, `needs` and `context` as in `Ask`,
+    where they matter.
     """
 
     forward: bytes
@@ -66,6 +67,8 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     key: bytes = b""
     scope: bytes = b""
     session: str = ""
+    needs: frozenset[str] = frozenset()
+    context: int = 0
 
 
 def read(headers: Headers) -> Incoming:

@@ -64,6 +64,8 @@ class Question:
             traits,
             facts.model or "",
             incoming.session,
+            incoming.needs,
+            incoming.context,
         )
 
     def path(self, exchange: Exchange, target: Target) -> bytes:

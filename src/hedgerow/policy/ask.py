@@ -17,7 +17,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     it set none. `deadline_at` is when the answer must be whole. `replayable` is False for a request that must not take
     effect twice. `tenant` names whose budget it is: a fingerprint of the client's key, "" without one. `traits` are the
     conditions of the route (`only_if`) that the request meets, by name. `model` is the one that the client named.
-    `session` is what the request belongs to, "" where it is not known or does not matter.
+    `session` is what the request belongs to, "" where it is not known or does not matter. `needs`: what not every
+    target can do, and `context`: about the tokens of prompt and longest answer, where they matter; else nothing and 0.
     """
 
     request_id: str
@@ -31,6 +32,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     traits: frozenset[str] = frozenset()
     model: str = ""
     session: str = ""
+    needs: frozenset[str] = frozenset()
+    context: int = 0
 
     @property
     def expected_output(self) -> int:

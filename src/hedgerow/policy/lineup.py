@@ -8,6 +8,7 @@ import msgspec
 
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import Cost
+from hedgerow.policy.capabilities import Capabilities, capabilities_of
 from hedgerow.policy.fastest import ByHistory
 from hedgerow.policy.health import Health, Order
 from hedgerow.policy.keys import Keys, keys_of
@@ -24,7 +25,7 @@ from hedgerow.policy.where import Where
 class Lineup:
     """Of the places of one route, or of those that speak one family of protocols."""
 
-    __slots__ = ("_candidates", "_health", "_keys", "_roles", "_sessions", "_where")
+    __slots__ = ("_candidates", "_capabilities", "_health", "_keys", "_roles", "_sessions", "_where")
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class Lineup:
         sessions: Sessions | None = None,
         keys: Keys | None = None,
         roles: Roles | None = None,
+        capabilities: Capabilities | None = None,
     ) -> None:
         self._candidates = candidates
         self._health = health
@@ -42,14 +44,14 @@ class Lineup:
         self._sessions = sessions
         self._keys = keys
         self._roles = roles
+        self._capabilities = capabilities
 
     def order(self, ask: Ask, now: float, model: str) -> Order:
         """As `Health.order`, where `spare` are those for failures alone; the request is taken to go to the first."""
-        candidates, where, keys, roles = self._candidates, self._where, self._keys, self._roles
-        listed: Sequence[int] = range(len(candidates)) if keys is None else keys.choose(ask, now)
-        indices = listed
+        candidates, where, roles = self._candidates, self._where, self._roles
+        indices, rest = self._listed(ask, now)
         if where is not None:
-            indices = [listed[place] for place in where.order(ask, [candidates[index] for index in listed], now)]
+            indices = [indices[place] for place in where.order(ask, [candidates[index] for index in indices], now)]
         if self._sessions is not None and ask.session:
             indices = self._stay(indices, self._sessions.target(ask.session, now))
         by_role = indices
@@ -65,11 +67,19 @@ class Lineup:
             usable, for_failures = roles.arrange(_well(indices, usable, probed))
         if usable and where is not None and candidates[usable[0]].leads:
             where.led([candidates[index] for index in (*usable, *for_failures) if candidates[index].leads])
-        spare = [*for_failures, *spare]
-        if keys is not None:
-            well, out = keys.others(listed, now)
-            spare = [*well, *spare, *out]
-        return msgspec.structs.replace(order, usable=usable, spare=spare)
+        well, out = rest
+        return msgspec.structs.replace(order, usable=usable, spare=[*for_failures, *well, *spare, *out])
+
+    def _listed(self, ask: Ask, now: float) -> tuple[Sequence[int], tuple[Sequence[int], Sequence[int]]]:
+        """The targets that can answer this request, each with one key, as they are listed; and their other keys."""
+        able: Sequence[int] = range(len(self._candidates))
+        if self._capabilities is not None:
+            able = self._capabilities.able(ask, able)
+        if self._keys is None:
+            return able, ((), ())
+        chosen = [index for index in self._keys.choose(ask, now) if index in able]
+        well, out = self._keys.others(chosen, now)
+        return chosen, ([index for index in well if index in able], [index for index in out if index in able])
 
     def _stay(self, indices: Sequence[int], target: str | None) -> Sequence[int]:
         """The session's own target first, if it has one."""
@@ -90,10 +100,10 @@ def lineup_of(
     candidates: Sequence[Candidate], health: Health, where: Where | None, sessions: Sessions | None, quota: Quota
 ) -> Lineup | None:
     """None where the targets are simply asked as they are listed."""
-    keys, roles = keys_of(candidates, health, quota), roles_of(candidates)
-    if where is None and sessions is None and keys is None and roles is None:
+    keys, roles, capabilities = keys_of(candidates, health, quota), roles_of(candidates), capabilities_of(candidates)
+    if all(each is None for each in (where, sessions, keys, roles, capabilities)):
         return None
-    return Lineup(candidates, health, where, sessions=sessions, keys=keys, roles=roles)
+    return Lineup(candidates, health, where, sessions=sessions, keys=keys, roles=roles, capabilities=capabilities)
 
 
 def where_of(rule: OrderRule | None, model: LatencyModel, cost: Cost, *, races: bool) -> Where | None:

@@ -16,7 +16,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     `weight`: how often it is first, beside others, where a route goes by that. `first_token`: its own
     limit, in seconds, in place of the plan's; where the plan has none, neither holds. `key`: which one of its target's
     several keys it has, from 1; 0 where there are not several. `leads`: it may be first; `backs`: it may get hedges.
-    `region`: what it shares its troubles with, "" where that is not known.
+    `region`: what it shares its troubles with, "" where that is not known. `lacks`: what requests may need and it
+    cannot do; `max_context`: the tokens of prompt and answer that it has room for, None where that is not known.
     """
 
     target: str
@@ -27,6 +28,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     leads: bool = True
     backs: bool = True
     region: str = ""
+    lacks: frozenset[str] = frozenset()
+    max_context: int | None = None
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
