@@ -165,11 +165,8 @@ class Hedger:
         return Run(driver, plan, candidates, alarm, may, hedgeable), indices
 
     def _ordered(self, ask: Ask, now: float) -> Order:
-        lineup = self._lineup
-        if lineup is not None:
-            order = lineup.order(ask, now, ask.model)
-        else:
-            order = self._health.order(self._candidates, now, ask.model)
+        health, lineup = self._health, self._lineup
+        order = health.order(self._candidates, now, ask.model) if lineup is None else lineup.order(ask, now)
         for event in order.changed:
             self.emit(event)
         return order

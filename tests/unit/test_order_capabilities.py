@@ -77,7 +77,7 @@ def asked(candidates: list[Candidate], *needs: str, context: int = 0) -> str:
     keys, capabilities = keys_of(candidates, health, quota), capabilities_of(candidates)
     assert capabilities is not None
     lineup = Lineup(candidates, health, None, keys=keys, capabilities=capabilities)
-    order = lineup.order(Ask("r", True, needs=frozenset(needs), context=context), 0.0, "")
+    order = lineup.order(Ask("r", True, needs=frozenset(needs), context=context), 0.0)
     return " ".join(candidates[index].account for index in (*order.usable, *order.spare))
 
 

@@ -63,7 +63,7 @@ class Route:
             for _ in self.where.refreshing(self.now):
                 pass
         ask = Ask(f"r-{self._sent}", stream, tokens)
-        order = [self.candidates[index].target for index in self._lineup.order(ask, self.now, "").usable]
+        order = [self.candidates[index].target for index in self._lineup.order(ask, self.now).usable]
         starts = [0.0] * self._width if self._width > 1 else [0.0, self._delay]
         ends = {name: start + self.takes[name](self._draw) for name, start in zip(order, starts, strict=False)}
         won_at = min(ends.values())

@@ -33,7 +33,7 @@ class Route:
         self._lineup = Lineup(candidates, self.health, where, keys=keys)
 
     def ask(self, now: float = 0.0, *, session: str = "", tokens: int = 100) -> Sequence[str]:
-        order = self._lineup.order(Ask("r", True, tokens, session=session), now, "")
+        order = self._lineup.order(Ask("r", True, tokens, session=session), now)
         hedged, others = ([self.candidates[index].account for index in each] for each in (order.usable, order.spare))
         return [*hedged, "|", *others]
 

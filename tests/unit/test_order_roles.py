@@ -43,7 +43,7 @@ class Route:
 
     def order(self, now: float = 0.0) -> Order:
         self._asked += 1
-        return self._lineup.order(Ask(f"r-{self._asked}", True), now, "")
+        return self._lineup.order(Ask(f"r-{self._asked}", True), now)
 
     def ask(self, now: float = 0.0) -> str:
         order = self.order(now)

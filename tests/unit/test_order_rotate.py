@@ -32,7 +32,7 @@ class Route:
 
     def ask(self, now: float = 0.0) -> str:
         """The targets of the next request, in their order."""
-        order = self._lineup.order(ASK, now, "")
+        order = self._lineup.order(ASK, now)
         return "".join(self.candidates[index].target for index in (*order.usable, *order.spare))
 
     def take_out(self, name: str, seconds: float, now: float = 0.0) -> None:

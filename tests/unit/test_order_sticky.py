@@ -74,7 +74,7 @@ def test_a_session_goes_before_the_order_but_not_before_health() -> None:
     sessions.keep("s", "c", 0.0)
 
     def asked(session: str, now: float = 0.0) -> str:
-        order = lineup.order(Ask("r", True, session=session), now, "")
+        order = lineup.order(Ask("r", True, session=session), now)
         return "".join(candidates[index].target for index in order.usable)
 
     assert [asked("s") for _ in range(3)] == ["cab", "cab", "cab"]
@@ -89,7 +89,7 @@ def test_without_another_order_a_session_stays_where_a_failure_has_led_it() -> N
     sessions = Sessions(Sticky())
     lineup = Lineup(candidates, Health(), None, sessions=sessions)
     sessions.keep("s", "b", 0.0)
-    orders = [lineup.order(Ask("r", True, session=each), 1.0, "").usable for each in ("s", "t")]
+    orders = [lineup.order(Ask("r", True, session=each), 1.0).usable for each in ("s", "t")]
     assert [list(each) for each in orders] == [[1, 0], [0, 1]]
 
 

@@ -46,7 +46,7 @@ class Lineup:
         self._roles = roles
         self._capabilities = capabilities
 
-    def order(self, ask: Ask, now: float, model: str) -> Order:
+    def order(self, ask: Ask, now: float) -> Order:
         """As `Health.order`, where `spare` are those for failures alone; the request is taken to go to the first."""
         candidates, where, roles = self._candidates, self._where, self._roles
         indices, rest = self._listed(ask, now)
@@ -58,7 +58,7 @@ class Lineup:
         if roles is not None:  # so that health knows whom the hedge would have gone to
             first, last = roles.arrange(indices)
             by_role = [*first, *last]
-        order = self._health.order([candidates[index] for index in by_role], now, model)
+        order = self._health.order([candidates[index] for index in by_role], now, ask.model)
         usable = [by_role[position] for position in order.usable]
         spare = [by_role[position] for position in order.spare]
         for_failures: list[int] = []
