@@ -59,12 +59,20 @@ class GatewayProcess:
     """
 
     def __init__(
-        self, settings: Config, *, environ: Mapping[str, str] | None = None, listen: str | None = None
+        self,
+        settings: Config,
+        *,
+        environ: Mapping[str, str] | None = None,
+        listen: str | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> None:
+        """`files` lie beside its configuration."""
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         self.file = file = folder / "hedgerow.yaml"
         file.write_text(json.dumps(settings))  # JSON is YAML
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text)
         self._log = folder / "stderr"
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         with self._log.open("wb") as stderr:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hedgerow.errors import ConnectFailed, UpstreamClosed, UpstreamError
 from hedgerow.events import Event, Headers
-from hedgerow.gatekeeper import Gatekeeper
+from hedgerow.gatekeeper import AnyGate, Gatekeeper
 from hedgerow.gateway.blueprint import Replay
 from hedgerow.gateway.core import Gateway, Limits
 from hedgerow.gateway.route import Route
@@ -24,7 +24,6 @@ from hedgerow.http.exchange import Listener
 from hedgerow.http.head import fields_in
 from hedgerow.http.upstream import Sink
 from hedgerow.policy.alternatives import KeepSettings
-from hedgerow.policy.gates.gate import Gate
 from hedgerow.policy.health import Health
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.plan import Candidate, Place
@@ -210,7 +209,7 @@ class World:
         pools: dict[str, ScriptedPool],
         policy: Policy,
         limits: Limits,
-        gates: Sequence[Gate] = (),
+        gates: Sequence[AnyGate] = (),
         replay: Replay | None = None,
         keep: KeepSettings | None = None,
         prices: Mapping[str, Price] | None = None,
@@ -276,7 +275,7 @@ def play(
     *,
     policy: Policy | None = None,
     limits: Limits | None = None,
-    gates: Sequence[Gate] = (),
+    gates: Sequence[AnyGate] = (),
     replay: Replay | None = None,
     keep: KeepSettings | None = None,
     prices: Mapping[str, Price] | None = None,

@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import Sequence
 from math import inf
+from time import process_time
 from typing import Any
 
 import pytest
 
 from hedgerow.answer import Answer as Seen
-from hedgerow.events import AnswerRejected, AttemptEnded, Failure, FailureClass, Outcome
+from hedgerow.events import AnswerNotJudged, AnswerRejected, AttemptEnded, Failure, FailureClass, Outcome
+from hedgerow.gatekeeper import AnyGate, OnLoop
 from hedgerow.policy.gates.gate import Gate, as_gate
 from hedgerow.policy.gates.settings import GateSettings, Prefix
 from hedgerow.policy.health import Health
@@ -50,7 +52,7 @@ def settled(text: str) -> Gate:
 
 
 def ask(
-    scripts: Scripts, gates: Sequence[Gate], body: bytes = WHOLE, *, delay: float = 1.0, **settings: Any
+    scripts: Scripts, gates: Sequence[AnyGate], body: bytes = WHOLE, *, delay: float = 1.0, **settings: Any
 ) -> tuple[RecordingExchange, World]:
     clients: list[RecordingExchange] = []
 
@@ -165,6 +167,77 @@ def test_a_rejection_counts_against_its_target_only_if_told_to(unhealthy: bool) 
     assert [failure.kind for failure in told] == [FailureClass.GATE] * unhealthy
 
 
+def slowly(said: str | None, seconds: float) -> OnLoop:
+    """A gate of one's own that takes its time."""
+
+    async def check(_seen: Seen, _request: bytes) -> str | None:
+        await asyncio.sleep(seconds)
+        return said
+
+    return OnLoop("slowly", check, 5.0)
+
+
+def test_an_answer_that_is_being_judged_is_not_hedged_nor_late() -> None:
+    client, world = ask({"a": whole("good", 0.5), "b": whole("good", 0.1)}, [slowly(None, 3.0)])
+    assert (text_of(client), client.ended_at) == ("good", 3.5)
+    assert len(world.of(AttemptEnded)) == 1
+
+
+def test_an_answer_that_is_rejected_after_a_while_sends_the_next_off_then() -> None:
+    client, _ = ask({"a": whole("bad", 0.5), "b": whole("bad", 0.1)}, [slowly("no", 3.0)])
+    assert (client.ended_at, client.answer_headers[b"x-hedgerow-gate"]) == (6.6, b"failed:slowly")
+    assert client.answer_headers[b"x-hedgerow-target"] == b"a"  # of equals the first
+
+
+def test_one_that_is_judged_loses_to_one_that_passes_sooner() -> None:
+    first = [slowly(None, 3.0)]
+    client, world = ask({"a": whole("good", 2.5), "b": whole("good", 0.5)}, first)  # b is here at 1.5
+    assert (client.answer_headers[b"x-hedgerow-target"], client.ended_at) == (b"b", 4.5)
+    assert outcomes(world) == [Outcome.SUPERSEDED, Outcome.WON]
+
+
+def test_a_gate_that_is_late_has_not_judged() -> None:
+    client, world = ask({"a": whole("bad", 0.5)}, [slowly("no", 9.0), has("bad")])
+    assert (text_of(client), client.ended_at) == ("bad", 5.5)
+    (event,) = world.of(AnswerNotJudged)
+    assert (event.why, event.target) == ("gate slowly did not judge: it took more than 5 s", "a")
+
+
+def test_a_client_that_leaves_while_its_answer_is_judged_leaves_nothing_behind() -> None:
+    async def story(world: World) -> None:
+        client = world.request(WHOLE)
+        await asyncio.sleep(1.0)
+        client.leave()
+        await asyncio.sleep(0)
+        assert [task for task in asyncio.all_tasks() if task.get_name().startswith("gate")] == []
+
+    policy = Policy(delay=9.0, total=60.0, gates=GateSettings())
+    world = play({"a": whole("good", 0.5)}, story, policy=policy, gates=[slowly(None, 3.0)])
+    assert outcomes(world) == [Outcome.CLIENT_GONE]
+
+
+def test_the_limit_of_all_time_holds_for_an_answer_that_is_judged() -> None:
+    policy = Policy(delay=9.0, total=2.0, gates=GateSettings())
+    clients: list[RecordingExchange] = []
+
+    async def story(world: World) -> None:
+        clients.append(world.request(WHOLE))
+
+    play({"a": whole("good", 0.5)}, story, policy=policy, gates=[slowly(None, 3.0)])
+    assert (clients[0].status, clients[0].ended_at) == (504, 2.0)
+
+
+def test_what_is_only_handed_through_is_not_judged() -> None:
+    async def story(world: World) -> None:
+        client = world.request(b"", target=b"/v1/files/1/content", method=b"GET")
+        await asyncio.sleep(5)
+        assert client.outcome == "whole"
+
+    body = Answer([(0.1, b"a file's content")], headers=[(b"content-type", b"text/plain")])
+    gated = Policy(delay=9.0, gates=GateSettings())
+    assert play({"a": body}, story, policy=gated, gates=[has("good")]).of(AnswerRejected) == []
+
+
 class TestPrefix:
     """Streams whose start is held back and judged."""
 
@@ -214,6 +287,27 @@ class TestPrefix:
         client, world = ask({"a": cut, "b": good}, [has("good")], STREAM, prefix=Prefix(3))
         assert client.text == delta("good and plenty") + STOP
         assert outcomes(world) == [Outcome.FAILED, Outcome.WON]
+
+    def test_a_stream_that_is_held_is_not_hedged_however_long(self) -> None:
+        thinking = self.stream((0.5, "go"), (3.0, "od"), (3.0, " and plenty"))
+        client, world = ask({"a": thinking, "b": thinking}, [has("good")], STREAM, prefix=Prefix(3))
+        assert client.pieces[0] == (6.5, delta("go") + delta("od") + delta(" and plenty"))
+        assert outcomes(world) == [Outcome.WON]
+
+    def test_a_stream_that_stalls_while_it_is_held_is_judged_when_its_time_is_over(self) -> None:
+        stalls = self.stream((0.5, "go"), end="hang")
+        good = self.stream((0.5, "good and plenty"))
+        client, _ = ask({"a": stalls, "b": good}, [settled("go")], STREAM, prefix=Prefix(3, 2.0))
+        assert client.answer_headers[b"x-hedgerow-gate"] == b"failed:settled"  # b was no better
+        assert client.pieces[0][0] == 3.0
+
+    def test_the_work_is_linear_in_the_pieces_while_they_are_held(self) -> None:
+        reasoning = b'data: {"id":"x","choices":[{"index":0,"delta":{"reasoning_content":"hmm"}}]}\n\n'
+        long = Answer([(0.0, reasoning)] * 5_000 + [(0.0, delta("good and plenty")), (0.0, STOP)])
+        began = process_time()
+        client, _ = ask({"a": long}, [has("good")], STREAM, prefix=Prefix(3))
+        assert client.outcome == "whole"
+        assert process_time() - began < 5  # reading all of it anew with every piece took a minute
 
     def test_without_a_prefix_a_stream_is_delivered_and_only_reported(self) -> None:
         bad = self.stream((0.5, "I cannot help with that"))

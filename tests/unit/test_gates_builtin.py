@@ -16,6 +16,7 @@ from hedgerow.policy.gates.build import BuiltinSpec, builtin
 from hedgerow.policy.gates.documents import DEEPEST
 from hedgerow.policy.gates.gate import judge
 from hedgerow.policy.gates.requested import requested_schema
+from hedgerow.policy.gates.unfolded import MOST, check_size
 from hedgerow.wire import lookup
 from hedgerow.wire.base import Protocol
 from tests.unit import gemini_support as g
@@ -297,6 +298,43 @@ def test_requests_of_any_shape_are_read(value: Any) -> None:
         requested_schema(asking(**{name: value}))
         for inner in ("schema", "json_schema", "format", "responseSchema", "responseJsonSchema"):
             requested_schema(asking(**{name: {inner: value}}))
+
+
+def doubling(times: int) -> dict[str, Any]:
+    """A schema of which each part is used twice by the next."""
+    parts: dict[str, Any] = {"d0": {"type": "integer"}}
+    for step in range(times):
+        part = {"$ref": f"#/$defs/d{step}"}
+        parts[f"d{step + 1}"] = {"anyOf": [part, part]}
+    return {"$defs": parts, "$ref": f"#/$defs/d{times}"}
+
+
+TREE = {"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#/properties/left"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [True, SCHEMA, TREE, doubling(10), {"properties": {"$ref": {"type": "string"}}}, {"$ref": "#/a~1b/0", "a/b": [{}]}],
+)
+def test_schemas_of_a_size_that_can_be_checked(schema: Any) -> None:
+    check_size(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (doubling(40), "unfolds to more"),
+        ({"$defs": doubling(30)["$defs"], "anyOf": [{"$ref": "#/$defs/d30"}]}, "unfolds to more"),
+        ({"enum": list(range(MOST))}, "unfolds to more"),
+        ({"$ref": "#anchor"}, "something else"),
+        ({"$ref": "http://127.0.0.1/x"}, "something else"),
+        ({"$ref": "#/$defs/none"}, "not in it"),
+        ({"$ref": "#/anyOf/1", "anyOf": [{}]}, "not in it"),
+    ],
+)
+def test_schemas_that_are_not_tried(schema: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        check_size(schema)
 
 
 # --- by protocol -------------------------------------------------------------------------------------------------

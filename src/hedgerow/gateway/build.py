@@ -18,6 +18,7 @@ from hedgerow.gateway.reload_watch import stamp_of
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing, Ways
 from hedgerow.gateway.target import Target, key_style
+from hedgerow.gateway.trial import Gates
 from hedgerow.hedger import Hedger
 from hedgerow.http.client import Pool
 from hedgerow.http.client_settings import Origin, PoolSettings
@@ -41,7 +42,7 @@ def build(
 ) -> tuple[Gateway, Sequence[Pool]]:
     """The gateway core and the pools of its targets (to be closed by whoever called).
 
-    Raises `ConfigError` (a proxy, a CA file).
+    Raises `ConfigError` (a proxy, a CA file, a gate).
     """
     gateway, parts = Builder(listeners, make_pool).gateway(blueprint, loop)
     return gateway, [pooled.pool for pooled in parts.pools.values()]
@@ -79,18 +80,20 @@ class Builder:
     def parts(self, blueprint: Blueprint, now: float, old: Parts | None = None) -> Parts:
         """What the blueprint comes to. Pools of `old` are used again where they fit; its routes go on learning.
 
-        Raises `ConfigError` (a proxy, a CA file); then nothing has changed: a new pool holds nothing before it is used.
+        Raises `ConfigError` (a proxy, a CA file, a gate); then nothing has changed: a new pool holds nothing before it
+        is used.
         """
         kept = {} if old is None else old.pools
         pools = {name: self._pooled(name, target, kept.get(name)) for name, target in blueprint.targets.items()}
         sites = {name: _Site(name, target, pools[name]) for name, target in blueprint.targets.items()}
+        gates = {name: gates_of(name, route.policy.gates) for name, route in blueprint.routes.items()}
         hedgers = {name: self._hedger(name, route, sites) for name, route in blueprint.routes.items()}
         self._settle(blueprint, now)
         if old is not None:
             for name, hedger in hedgers.items():
                 if name in old.hedgers:
                     hedger.adopt(old.hedgers[name], now)
-        ways = {name: _ways(hedgers[name], route, sites) for name, route in blueprint.routes.items()}
+        ways = {name: _ways(hedgers[name], route, sites, gates[name]) for name, route in blueprint.routes.items()}
         routing = Routing(ways, default=blueprint.default_route, match=RouteNames(ways).find)
         return Parts(blueprint, routing, hedgers, pools, self._health, self._shared)
 
@@ -116,12 +119,8 @@ class Builder:
         self._shared.funds.resize(blueprint.budget, blueprint.tenant_budget, now)
 
 
-def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site]) -> Ways:
+def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site], gates: Gates | None) -> Ways:
     at = [(sites[target], number) for target in route.targets for number in range(len(sites[target].places))]
-    try:
-        gates = gates_of(route.policy.gates)
-    except ConfigError as error:
-        raise ConfigError([f"routes.{hedger.name}.{problem}" for problem in error.problems]) from None
     speaking = {}
     for family in Family:
         which = [index for index, (site, _) in enumerate(at) if family in site.families]

@@ -17,24 +17,27 @@ SCHEMA_TIMEOUT = 1.0
 """Seconds for an answer and the schema of its own request, which may be made to take for ever."""
 
 
-def gates_of(settings: GateSettings | None) -> Gates | None:
-    """Raises `ConfigError` where a gate cannot be made; the configuration was checked, but maybe somewhere else."""
+def gates_of(route: str, settings: GateSettings | None) -> Gates | None:
+    """The gates of the route of this name. Raises `ConfigError` where one cannot be made: the process that checked the
+    configuration may have found what this one does not.
+    """
     if settings is None or not settings.require:
         return None
-    return Gates(Gatekeeper([_gate(each) for each in settings.require]), settings.prefix)
+    try:
+        keeper = Gatekeeper([_gate(each) for each in settings.require])
+    except (ImportError, ValueError) as error:
+        raise ConfigError([f"routes.{route}.gates: {error}"]) from None
+    return Gates(keeper, settings.prefix)
 
 
 def _gate(spec: Spec) -> AnyGate:
-    try:
-        match spec:
-            case Python():
-                return _own(spec)
-            case JsonSchema(schema=None):
-                return InThread(builtin(spec), SCHEMA_TIMEOUT)
-            case _:
-                return builtin(spec)
-    except (ImportError, ValueError) as error:
-        raise ConfigError([f"gates: {error}"]) from None
+    match spec:
+        case Python():
+            return _own(spec)
+        case JsonSchema(schema=None):
+            return InThread(builtin(spec), SCHEMA_TIMEOUT)
+        case _:
+            return builtin(spec)
 
 
 def _own(spec: Python) -> AnyGate:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -12,8 +14,10 @@ from hedgerow.policy.gates.documents import NotJson, cannot_become, document_of
 from hedgerow.policy.gates.gate import Says, is_wordless
 from hedgerow.policy.gates.requested import Schema, requested_schema
 from hedgerow.policy.gates.settings import JsonSchema
+from hedgerow.policy.gates.unfolded import check_size
 
 _LONGEST_PLACE = 100
+_NOT_ALLOWED = "the schema does not allow it"
 
 
 def compiled(schema: Schema) -> Any:
@@ -31,37 +35,45 @@ def compiled(schema: Schema) -> Any:
 
 def json_schema(spec: JsonSchema) -> Says:
     """It is JSON, and the schema of the configuration or of its request allows it."""
-    own = None if spec.schema is None else compiled(msgspec.json.decode(spec.schema))
+    import_module("jsonschema_rs")  # if it is missing, that is said at the start
+    own = None if spec.schema is None else partial(_fault, compiled(msgspec.json.decode(spec.schema)))
 
     def says(answer: Answer, request: bytes) -> str | None:
-        if is_wordless(answer):
+        if is_wordless(answer) or (fault := own or _requested(request)) is None:
             return None
-        validator = own
-        if validator is None:
-            schema = requested_schema(request)
-            if schema is None:
-                return None
-            validator = compiled(schema) if answer.complete else None
         if not answer.complete:
             return cannot_become(answer, fenced=spec.fenced)
         try:
             document = document_of(answer, fenced=spec.fenced)
         except NotJson as error:
             return str(error)
-        return _fault(validator, document)
+        return fault(document)
 
     return says
 
 
+def _requested(request: bytes) -> Callable[[Any], str | None] | None:
+    """What checks a document against the schema of the request, if it asks for one; it may be hostile."""
+    schema = requested_schema(request)
+    return None if schema is None else partial(_fault_with, schema)
+
+
+def _fault_with(schema: Schema, document: Any) -> str | None:
+    check_size(schema)
+    return None if compiled(schema).is_valid(document) else _NOT_ALLOWED
+
+
 def _fault(validator: Any, document: Any) -> str | None:
-    """Where the document breaks the schema, in the schema's words: those of the answer are not repeated."""
+    """Where the document breaks the schema, in the schema's words: those of the answer are not repeated.
+
+    Not with a schema that comes with a request: unlike `is_valid`, the search for errors may take all memory there is,
+    and keeps other threads from running.
+    """
     if validator.is_valid(document):
         return None
     error = next(iter(validator.iter_errors(document)), None)
-    if error is None:
-        return "the schema does not allow it"
-    rule = "/".join(map(str, error.schema_path))[:_LONGEST_PLACE]
-    return f"the schema does not allow it: {rule}"
+    rule = "" if error is None else ": " + "/".join(map(str, error.schema_path))[:_LONGEST_PLACE]
+    return _NOT_ALLOWED + rule
 
 
 def _refuse(_uri: str) -> Any:

@@ -1,0 +1,53 @@
+"""How large a JSON Schema is once its references are followed: a small one may be more than can ever be checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOST = 100_000
+"""Parts of a schema that may come with a request: some milliseconds of checking."""
+
+_ELSEWHERE = ("$defs", "definitions")
+"""Counted where they are referred to."""
+
+
+def check_size(schema: Any) -> None:
+    """Raises `ValueError` for a schema that unfolds to more than `MOST` parts, or refers to what is not plainly in it.
+
+    A part that refers to itself is counted once: how often it is used is up to the answer.
+    """
+    _count(schema, schema, {}, 0)
+
+
+def _count(node: Any, schema: Any, seen: dict[int, int], so_far: int) -> int:
+    if not isinstance(node, dict | list):
+        return 1
+    if (known := seen.get(id(node))) is not None:
+        return known
+    seen[id(node)] = 1  # for what is within it and refers to it
+    inner = [each for name, each in node.items() if name not in _ELSEWHERE] if isinstance(node, dict) else node
+    total = 1
+    for each in inner:
+        total += _count(each, schema, seen, so_far + total)
+    if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
+        total += _count(_find(schema, reference), schema, seen, so_far + total)
+    if so_far + total > MOST:
+        raise ValueError("the schema unfolds to more than can be checked")
+    seen[id(node)] = total
+    return total
+
+
+def _find(schema: Any, reference: str) -> Any:
+    """The part that a JSON Pointer (RFC 6901) in a fragment leads to."""
+    if reference not in ("#", "#/") and not reference.startswith("#/"):
+        raise ValueError("the schema refers to something else than a place in it")
+    found = schema
+    for name in reference[1:].split("/")[1:]:
+        name = name.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isascii() and name.isdigit() and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            raise ValueError("the schema refers to a place that is not in it")
+    return found
