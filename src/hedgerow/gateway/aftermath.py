@@ -22,6 +22,7 @@ from hedgerow.wire.whole import is_event_stream
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.flight import Flight
+    from hedgerow.gateway.landing import Landing
 
 NO_STORE = "cache-control: no-store"
 """The trait of a request whose client forbids to store anything of it."""
@@ -50,6 +51,12 @@ def content_of(protocol: str, route: str, target: bytes, body: bytes) -> bytes:
             asked.pop(key, None)
         body = msgspec.json.encode(asked, order="sorted")
     return hashlib.sha256(b"\0".join((protocol.encode(), route.encode(), target, body))).digest()
+
+
+def say_it_won(flight: Landing, winner: Attempt, body: bytes) -> None:
+    """A winner's stream is whole."""
+    if flight.aftermath is not None:
+        flight.aftermath.say(winner, body, winner.usage(), won=True)
 
 
 class Straggler:

@@ -203,7 +203,12 @@ class Attempt(Forwarder):
             self._error_limit.cancel()
         if self.trial is not None:
             self.trial.give_up()
-            self.trial = None  # it holds its attempt: leave no cycle to the collector
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Forget its trial: they hold each other, and no cycle is to be left to the collector."""
+        self.trial = None
+        self._feed = None
 
     def hold(self, trial: Trial | Straggler) -> None:
         """Have its answer judged, and the pieces that follow looked at by its trial until it is committed."""

@@ -113,12 +113,16 @@ class Collecting:
         return answer.status
 
 
+Hear = Callable[["Landing", "Attempt", bytes], None]
+"""Told of a body. It must hold neither of the other two: they hold it."""
+
+
 class Overheard:
     """Delivers a stream, and when it is whole lets it be looked at."""
 
     __slots__ = ("_delivery", "_hear", "_pieces", "_room", "_write")
 
-    def __init__(self, delivery: Delivery, hear: Callable[[bytes], None], room: int) -> None:
+    def __init__(self, delivery: Delivery, hear: Hear, room: int) -> None:
         """`hear` gets the whole body, but not one of more than `room` bytes."""
         self._delivery = delivery
         self._hear = hear
@@ -143,7 +147,7 @@ class Overheard:
         """The stream is whole."""
         failure = self._delivery.end(flight, winner)
         if failure is None and self._pieces:
-            self._hear(b"".join(self._pieces))
+            self._hear(flight, winner, b"".join(self._pieces))
         return failure
 
     def break_off(self, flight: Landing, winner: Attempt, failure: Failure) -> int | None:

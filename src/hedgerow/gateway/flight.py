@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hedgerow.events import Failure, Outcome, Reason, Role
 from hedgerow.gateway import answers, keys, records
-from hedgerow.gateway.aftermath import aftermath_of
+from hedgerow.gateway.aftermath import aftermath_of, say_it_won
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.delivery import Collecting, Delivery, Forwarding, Overheard
 from hedgerow.gateway.headers import Incoming, to_client
@@ -146,9 +146,9 @@ class Flight(Landing):
             filtered = self.question.adds_usage(winner.target)
             delivery = Forwarding(self, self._exchange, winner, filtered=filtered)
         if (gates := self.route.gates) is not None and self.protocol.hedgeable:
-            delivery = Overheard(delivery, partial(review, self, winner, gates, request), room)
-        if (aftermath := self.aftermath) is not None and aftermath.keeps:
-            delivery = Overheard(delivery, lambda body: aftermath.say(winner, body, winner.usage(), won=True), room)
+            delivery = Overheard(delivery, partial(review, gates, request), room)
+        if self.aftermath is not None and self.aftermath.keeps:
+            delivery = Overheard(delivery, say_it_won, room)
         return delivery
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:

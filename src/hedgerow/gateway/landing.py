@@ -180,8 +180,8 @@ class Landing(Paced):
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
         if self.route.hedger.watched:
             records.finished(self, winner, launched, outcome, status, usage)
-        if winner is not None:
-            winner.trial = None
+        if winner is not None and winner.trial is not None:
+            winner.let_go()
         run_on = self.aftermath is not None and self.aftermath.landed(launched)
         if not run_on:
             self.settle(launched)

@@ -160,7 +160,7 @@ def shout(flight: Landing, attempt: Attempt, verdict: Verdict) -> None:
         log.error("request %s, route %s: %s; its answer passes", flight.request_id, flight.route.name, error)
 
 
-def review(flight: Landing, winner: Attempt, gates: Gates, request: bytes, body: bytes) -> None:
+def review(gates: Gates, request: bytes, flight: Landing, winner: Attempt, body: bytes) -> None:
     """Judge a stream that was delivered: a rejection comes too late and is only reported."""
 
     def report(verdict: Verdict) -> None:
