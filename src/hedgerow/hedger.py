@@ -173,7 +173,8 @@ class Hedger:
 
     def run_alone(self, driver: Driver, alarm: Alarm) -> tuple[Run, Sequence[int]]:
         """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
-        return Run(driver, self._alone, self._candidates[:1], alarm), (0,)
+        first = next((index for index, each in enumerate(self._candidates) if each.leads), 0)
+        return Run(driver, self._alone, self._candidates[first : first + 1], alarm), (first,)
 
     def launched(self, place: Place, ask: Ask, role: Role, now: float) -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""

@@ -275,6 +275,12 @@ def test_who_is_for_first_attempts_only_gets_no_hedge_but_what_follows_a_failure
 
 
 @effect_of(ONLY_FOR)
+def test_what_is_handed_through_goes_to_one_that_may_be_first(key: str) -> None:
+    files = Sent(path=b"/v1/files", body=b"{}")
+    assert tell(settings({key: "hedge"}), {}, [files]).firsts() == "b"
+
+
+@effect_of(ONLY_FOR)
 def test_somebody_must_be_first(key: str) -> None:
     with pytest.raises(ConfigError, match=r"routes\.fast\.targets: are all only_for: hedge; one of them must be"):
         settings({key: "hedge", "routes.<name>.targets": ["a", "a"]})

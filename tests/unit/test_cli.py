@@ -197,6 +197,8 @@ def test_check_config_shows_no_hedge_where_none_can_start(run: Run, never: str) 
         ("{delay: 2s, mode: shadow}", "would hedge after 2s, at most 10% of requests"),
         ("{kill_switch: true}", "no hedge: kill_switch is set"),
         ("{}, background: true", "no hedge: background is set"),
+        ("{delay: 2s}, order: rotate", "each in turn; hedge after 2s, at most 10% of requests"),
+        ("{delay: 2s}, order: fastest", "the fastest first; hedge after 2s, at most 10% of requests"),
     ],
 )
 def test_check_config_says_when_and_how_often_a_route_is_hedged(run: Run, hedge: str, words: str) -> None:

@@ -109,7 +109,7 @@ def _count(number: int, noun: str) -> str:
 
 def _show(settings: Settings) -> None:
     """The routes on stdout, each with its targets in order: no table, which would cut URLs to the terminal's width."""
-    from hedgerow.cli.serving import hedging
+    from hedgerow.cli.serving import hedging, ordering
     from hedgerow.units import show_duration
 
     for name, route in settings.routes.items():
@@ -119,7 +119,8 @@ def _show(settings: Settings) -> None:
             "total": route.timeouts.total,
         }
         limits = ", ".join(f"{what} {show_duration(seconds)}" for what, seconds in times.items())
-        typer.echo(f"\n{name}: {hedging(route)}; {limits}")
+        order = f"{ordering(route)}; " if ordering(route) else ""
+        typer.echo(f"\n{name}: {order}{hedging(route)}; {limits}")
         width = max(map(len, route.targets))
         for target in route.targets:
             typer.echo(f"  {target:<{width}}  {_place(settings.targets[target])}")

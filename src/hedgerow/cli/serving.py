@@ -116,7 +116,22 @@ def _welcome(settings: Settings, url: str) -> list[str]:
 
 
 def _route(route: Route) -> str:
-    return f"{' → '.join(route.targets)}, {hedging(route)}"
+    order = ordering(route)
+    targets = ", ".join(route.targets) + f" ({order})" if order else " → ".join(route.targets)
+    return f"{targets}, {hedging(route)}"
+
+
+def ordering(route: Route) -> str:
+    """Who of the route's targets is asked first, in words; "" where it is the first."""
+    from hedgerow.policy.order import Fastest, Rotate
+
+    match route.asked_by:
+        case Fastest(within=within):
+            return f"the {'fastest' if within is None else 'cheapest'} first"
+        case Rotate():
+            return "each in turn"
+        case None:
+            return ""
 
 
 def hedging(route: Route) -> str:

@@ -36,18 +36,18 @@ class _Ranking(msgspec.Struct, frozen=True):
     """Who is ahead for one kind of request. `seconds` is `inf` for those that are unknown, or too slow to be known."""
 
     by_speed: tuple[str, ...]
-    order: tuple[str, ...]
+    order: Mapping[str, int]
     seconds: Mapping[str, float]
     near: frozenset[str] = frozenset()
 
 
-_NOBODY = _Ranking((), (), {})
+_NOBODY = _Ranking((), {}, {})
 
 
 class ByHistory(Where):
     """See the module. `refreshing` compares anew; what a request is told has been worked out before."""
 
-    __slots__ = ("_cost", "_known", "_led", "_model", "_names", "_races", "_rankings", "_rule", "_turn")
+    __slots__ = ("_cost", "_explored", "_led", "_model", "_names", "_new", "_races", "_rankings", "_rule", "_turn")
 
     def __init__(self, rule: Fastest, model: LatencyModel, cost: Cost, *, races: bool = False) -> None:
         """`cost` of a request to a target, by prompt size; it is asked only where the rule says `within`."""
@@ -55,7 +55,8 @@ class ByHistory(Where):
         self._rule, self._model, self._cost, self._races = rule, model, cost, races
         self._names: list[str] = []
         self._led: dict[str, int] = {}
-        self._known: Collection[str] = ()
+        self._new: set[str] = set()  # of those that lead a few requests to be known
+        self._explored = rule.explore * _MILLION
         self._rankings: dict[_Kind, _Ranking] = {}
         self._turn = 0
 
@@ -78,27 +79,33 @@ class ByHistory(Where):
         if ranking is None:
             self._look_round(now)
             ranking = self._compare(kind, now)
-        order = sorted(range(len(candidates)), key=lambda index: ranking.order.index(candidates[index].target))
-        led = self._led
-        new = [index for index in order if candidates[index].leads and self._is_new(candidates[index].target)]
-        if new:
+        places = [ranking.order[candidate.target] for candidate in candidates]
+        order = sorted(range(len(places)), key=places.__getitem__)
+        if self._new:
+            led = self._led
+            new = [index for index in order if candidates[index].leads and candidates[index].target in self._new]
             new.sort(key=lambda index: led.get(candidates[index].target, 0))
-            return [*new, *(index for index in order if index not in new)]
-        leads = [index for index in order if candidates[index].leads]
-        if len(leads) > 1 and place(ask.request_id, b"explore") < self._rule.explore * _MILLION:
-            return self._exploring(order, leads)
+            if new:
+                return [*new, *(index for index in order if index not in new)]
+        if place(ask.request_id, b"explore") < self._explored:
+            return self._exploring(order, [index for index in order if candidates[index].leads])
         return order
 
     def led(self, usable: Sequence[Candidate]) -> None:
         """The first of them is being measured."""
         target = usable[0].target
-        if self._is_new(target):
-            self._led[target] = self._led.get(target, 0) + 1
+        if target in self._new:
+            self._led[target] = led = self._led.get(target, 0) + 1
+            if led >= LEAST:
+                self._new.discard(target)
 
     def refreshing(self, now: float) -> Iterator[None]:
         """Compare all of them anew, a kind of request at a time."""
         self._look_round(now)
         for kind in list(self._rankings):
+            for target in self._names:  # what this finds out is not found out again below
+                self._model.first_tokens.alike([target], *kind, LEAST, now)
+                yield
             self._compare(kind, now)
             yield
 
@@ -114,12 +121,12 @@ class ByHistory(Where):
         }
 
     def _look_round(self, now: float) -> None:
-        self._known = self._model.first_tokens.known(self._names, LEAST, now)
-
-    def _is_new(self, target: str) -> bool:
-        return target not in self._known and self._led.get(target, 0) < LEAST
+        known, led = self._model.first_tokens.known(self._names, LEAST, now), self._led
+        self._new = {each for each in self._names if each not in known and led.get(each, 0) < LEAST}
 
     def _exploring(self, order: Sequence[int], leads: Sequence[int]) -> Sequence[int]:
+        if len(leads) < 2:
+            return order
         self._turn += 1
         best, *others = leads
         explored = others[self._turn % len(others)]
@@ -133,15 +140,17 @@ class ByHistory(Where):
         rule, before = self._rule, self._rankings.get(kind, _NOBODY)
         laws = self._model.first_tokens.alike(self._names, *kind, LEAST, now)
         seconds = {name: inf if law is None else law.quantile(rule.quantile) for name, law in laws.items()}
-        by_speed = order = _ranked(before.by_speed or self._names, seconds, rule.margin)
+        by_speed = by_price = _ranked(before.by_speed or self._names, seconds, rule.margin)
         near: frozenset[str] = frozenset()
         if rule.within is not None:
             limit = min(seconds.values()) * (1.0 + rule.within)
             slack = {name: 1.0 - rule.margin if name in before.near else 1.0 for name in seconds}
             near = frozenset(name for name in seconds if seconds[name] * slack[name] <= limit)
             cheap = sorted((name for name in by_speed if name in near), key=lambda name: self._cost(name, kind[1]))
-            order = (*cheap, *(name for name in by_speed if name not in near))
-        ranking = self._rankings[kind] = _Ranking(by_speed, order, seconds, near)
+            by_price = (*cheap, *(name for name in by_speed if name not in near))
+        ranking = self._rankings[kind] = _Ranking(
+            by_speed, {name: position for position, name in enumerate(by_price)}, seconds, near
+        )
         return ranking
 
 

@@ -21,6 +21,9 @@ from hedgerow.policy.rotate import Rotation
 from hedgerow.policy.sticky import Sessions
 from hedgerow.policy.where import Where
 
+_Keys = tuple[()] | tuple[Sequence[int], Sequence[int]]
+"""Further keys of the targets: of those that are not left out, and of those that are. Nothing where there are none."""
+
 
 class Lineup:
     """Of the places of one route, or of those that speak one family of protocols."""
@@ -48,35 +51,44 @@ class Lineup:
 
     def order(self, ask: Ask, now: float) -> Order:
         """As `Health.order`, where `spare` are those for failures alone; the request is taken to go to the first."""
-        candidates, where, roles = self._candidates, self._where, self._roles
+        candidates, where, health = self._candidates, self._where, self._health
         indices, rest = self._listed(ask, now)
         if where is not None:
-            indices = [indices[place] for place in where.order(ask, [candidates[index] for index in indices], now)]
+            listed = candidates if len(indices) == len(candidates) else [candidates[index] for index in indices]
+            indices = [indices[place] for place in where.order(ask, listed, now)]
         if self._sessions is not None and ask.session:
             indices = self._stay(indices, self._sessions.target(ask.session, now))
-        by_role = indices
+        order, well = Order(indices), indices
+        if rest or self._roles is not None or health.out or health.unwell:
+            order, well = self._as_they_are(indices, rest, ask, now)
+        if where is not None and well and candidates[well[0]].leads:
+            where.led([each for index in well if (each := candidates[index]).leads])
+        return order
+
+    def _as_they_are(self, indices: Sequence[int], rest: _Keys, ask: Ask, now: float) -> tuple[Order, Sequence[int]]:
+        """Who of these may be asked, in which role; and all who are well, in order."""
+        roles, by_role = self._roles, indices
         if roles is not None:  # so that health knows whom the hedge would have gone to
             first, last = roles.arrange(indices)
             by_role = [*first, *last]
-        order = self._health.order([candidates[index] for index in by_role], now, ask.model)
+        order = self._health.order([self._candidates[index] for index in by_role], now, ask.model)
         usable = [by_role[position] for position in order.usable]
         spare = [by_role[position] for position in order.spare]
         for_failures: list[int] = []
         if roles is not None and usable:
             probed = [by_role[position] for position in order.probes]
             usable, for_failures = roles.arrange(_well(indices, usable, probed))
-        if usable and where is not None and candidates[usable[0]].leads:
-            where.led([candidates[index] for index in (*usable, *for_failures) if candidates[index].leads])
-        well, out = rest
-        return msgspec.structs.replace(order, usable=usable, spare=[*for_failures, *well, *spare, *out])
+        well, out = rest or ((), ())
+        spare = [*for_failures, *well, *spare, *out]
+        return msgspec.structs.replace(order, usable=usable, spare=spare), [*usable, *for_failures]
 
-    def _listed(self, ask: Ask, now: float) -> tuple[Sequence[int], tuple[Sequence[int], Sequence[int]]]:
+    def _listed(self, ask: Ask, now: float) -> tuple[Sequence[int], _Keys]:
         """The targets that can answer this request, each with one key, as they are listed; and their other keys."""
         able: Sequence[int] = range(len(self._candidates))
         if self._capabilities is not None:
             able = self._capabilities.able(ask, able)
         if self._keys is None:
-            return able, ((), ())
+            return able, ()
         chosen = [index for index in self._keys.choose(ask, now) if index in able]
         well, out = self._keys.others(chosen, now)
         return chosen, ([index for index in well if index in able], [index for index in out if index in able])
