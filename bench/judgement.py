@@ -214,7 +214,6 @@ def main() -> None:
     print(f"{'a full cell of 1,000 samples, with its law':46}{(five - one) // 4:8}")
     print(f"{'a target, streamed, one prompt size':46}{one:8}")
     print(f"{'a target, streamed, all five prompt sizes':46}{five:8}")
-    print("(as much again for the time to the complete answer)")
     print(f"{'a breaker with 100 results':46}{size_of(breaker):8}")
 
 

@@ -134,23 +134,19 @@ def test_what_has_become_empty_and_targets_that_are_gone_are_swept_away() -> Non
     assert knows(cells.distribution("a", True, SMALL, 122.0))[0] == 20
 
 
-def test_the_model_keeps_its_two_measures_apart() -> None:
+def test_the_model_hands_on_to_its_cells() -> None:
     model = LatencyModel(FEW)
     for _ in range(20):
         model.observe("a", True, SMALL, 1.0, False, 0.0)
-        model.observe_whole("a", True, SMALL, 7.0, False, 0.0)
     assert knows(model.first_token("a", True, SMALL, 0.0)) == (20, 1.0)
-    assert knows(model.whole("a", True, SMALL, 0.0)) == (20, 7.0)
     model.resize(Learning(window=10, age=60.0, min_samples=10, warmup=10))
     assert (
         knows(model.first_token("a", True, SMALL, 0.0)) == knows(model.first_token("a", True, LARGE, 0.0)) == (10, 1.0)
     )
-    assert knows(model.whole("a", True, SMALL, 0.0)) == (10, 7.0)
     model.sweep(0.0, ["a"])
-    assert model.whole("a", True, SMALL, 0.0) is not None
+    assert model.first_token("a", True, SMALL, 0.0) is not None
     model.forget("a")
     assert model.first_token("a", True, SMALL, 0.0) is None
-    assert model.whole("a", True, SMALL, 0.0) is None
     model.sweep(0.0, [])
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hedgerow.events import FailureClass, Outcome
-from hedgerow.policy.latency.samples import sample_of, whole_sample_of
+from hedgerow.policy.latency.samples import sample_of
 
 OUR_LIMITS = {FailureClass.TIMEOUT_FIRST_TOKEN, FailureClass.TIMEOUT_STALL, FailureClass.TIMEOUT_TOTAL}
-failed = pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.FAILED_AFTER_COMMIT])
 
 
 @pytest.mark.parametrize("outcome", Outcome)
@@ -20,23 +19,9 @@ def test_a_first_token_is_a_value_whatever_came_after_it(outcome: Outcome) -> No
 @pytest.mark.parametrize("outcome", [Outcome.SUPERSEDED, Outcome.CLIENT_GONE])
 def test_a_silent_attempt_that_was_not_wanted_any_more_took_at_least_as_long(outcome: Outcome) -> None:
     assert sample_of(outcome, None, None, 10.0, 13.0) == (3.0, True)
-    assert whole_sample_of(outcome, None, 10.0, 13.0) == (3.0, True)
 
 
 @pytest.mark.parametrize("kind", FailureClass)
 def test_a_silent_attempt_that_failed_says_nothing_unless_our_own_limit_ended_it(kind: FailureClass) -> None:
     says = (20.0, True) if kind in OUR_LIMITS else None
     assert sample_of(Outcome.FAILED, kind, None, 10.0, 30.0) == says
-
-
-@failed
-@pytest.mark.parametrize("kind", FailureClass)
-def test_an_answer_that_broke_says_nothing_of_whole_ones_unless_our_own_limit_ended_it(
-    kind: FailureClass, outcome: Outcome
-) -> None:
-    says = (20.0, True) if kind in OUR_LIMITS else None
-    assert whole_sample_of(outcome, kind, 10.0, 30.0) == says
-
-
-def test_a_complete_answer_is_a_value_from_its_own_launch() -> None:
-    assert whole_sample_of(Outcome.WON, None, 10.0, 30.0) == (20.0, False)

@@ -128,7 +128,7 @@ class Flight(Landing):
                 aftermath.say(winner, winner.whole, winner.usage(), won=True)
             if hedger.watched or self.ask.stream or winner.role is not _PRIMARY:
                 self._complete(winner, winner.scanner.ending(True).usage if winner.scanner else None)
-            else:  # its end is no news: nobody listens, nothing is learned from it, and it spent no budget
+            else:  # as `records.ended` says: that is no news
                 winner.ended = True
                 self._finish(_WON, status)
             return

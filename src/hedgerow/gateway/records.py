@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.landing import Landing
 
+_WON, _PRIMARY = Outcome.WON, Role.PRIMARY  # a member of an enum is slow to look up
 _MODEL = 200
 """Characters of a model's name that are told; clients may send anything."""
 
@@ -85,14 +86,16 @@ def not_judged(flight: Landing, attempt: Attempt, why: str) -> None:
 def ended(
     flight: Landing, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None
 ) -> Usage | None:
-    """An attempt is over, now. Returns its usage, where anybody wants to hear of it."""
+    """An attempt is over, now. Returns its usage, where anybody wants to hear of it.
+
+    Where nobody listens, the end of a first attempt that has won is no news: nothing is learned from it, and it spent
+    no budget.
+    """
     hedger = flight.route.hedger
-    tell = hedger.emit
-    if not flight.protocol.hedgeable:
-        if not hedger.watched:
-            return usage
-        tell = hedger.tell
-    if usage is None and outcome is not Outcome.WON:
+    tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
+    if not hedger.watched and ((outcome is _WON and attempt.role is _PRIMARY) or not flight.protocol.hedgeable):
+        return usage
+    if usage is None and outcome is not _WON:
         usage = attempt.usage()
     tell(
         AttemptEnded(

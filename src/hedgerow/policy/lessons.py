@@ -8,7 +8,7 @@ from math import inf
 from hedgerow.events import AttemptEnded, FirstToken, Outcome, Role
 from hedgerow.policy.failures import blames_target
 from hedgerow.policy.latency.cells import LatencyModel
-from hedgerow.policy.latency.samples import sample_of, whole_sample_of
+from hedgerow.policy.latency.samples import sample_of
 from hedgerow.policy.outage import Throttle
 
 _PRIMARY = Role.PRIMARY  # a member of an enum is slow to look up
@@ -76,12 +76,9 @@ class Lessons:
             self._pair(event, lost)
 
     def over(self, event: AttemptEnded) -> None:
-        """An attempt has ended."""
+        """An attempt has ended; of one that has won there is nothing more to learn, and need not be told."""
         if event.outcome is not _WON:
             self._not_won(event)
-        elif event.stream:
-            took = event.ended_at - event.launched_at
-            self.latency.observe_whole(event.target, True, event.input_tokens, took, False, event.ended_at)
 
     def _not_won(self, event: AttemptEnded) -> None:
         failure = None if event.failure is None else event.failure.kind
@@ -90,8 +87,6 @@ class Lessons:
         told = event.first_token_at is not None and event.outcome in _COMMITTED  # when it won
         if not told and (sample := sample_of(event.outcome, failure, event.first_token_at, *times)) is not None:
             self.latency.observe(*key, *sample, event.ended_at)
-        if event.stream and (whole := whole_sample_of(event.outcome, failure, *times)) is not None:
-            self.latency.observe_whole(*key, *whole, event.ended_at)
         if event.outcome is _SUPERSEDED:
             further = self._of(event.request_id)
             further.lost = further.lost or event

@@ -6,6 +6,7 @@ large its prompt is. `When.refresh` works it out anew, every few seconds and awa
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Any
@@ -26,7 +27,7 @@ from hedgerow.policy.auto import (
 )
 from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, show
-from hedgerow.policy.latency.cells import LatencyModel, size_of
+from hedgerow.policy.latency.cells import SIZES, LatencyModel
 from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.objective import in_time
 from hedgerow.policy.percentile import DelayNotice, Percentiles, Which
@@ -100,7 +101,7 @@ class When:
         """When to hedge a request that goes to `primary` first. Without a backup a hedge is taken to go there too."""
         if self.always is not None:
             return self.always
-        key = (primary, backup or primary, ask.stream, size_of(ask.input_tokens))
+        key = (primary, backup or primary, ask.stream, bisect_right(SIZES, ask.input_tokens))
         choice = self._kept.get(key)
         if choice is None:
             choice = self._kept[key] = self._alone(key, now, at_once=True)

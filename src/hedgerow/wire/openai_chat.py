@@ -62,7 +62,7 @@ class OpenAIChat(CompletionProtocol):
             stream,
             _side_effects(request) or uploaded_file(body),
             limit if isinstance(limit, int) else None,
-            _needs(request),
+            () if request.n is None and request.audio is None and request.modalities is None else _needs(request),
             wants_usage=not stream or reports_usage(stream, request.stream_options),
             has_options=request.stream_options is not msgspec.UNSET,
             service_tier=request.service_tier if isinstance(request.service_tier, str) else None,

@@ -16,7 +16,7 @@ from math import inf
 import msgspec
 
 from hedgerow.policy.latency.distribution import Distribution
-from hedgerow.policy.latency.window import Window, code_of, together
+from hedgerow.policy.latency.window import Window, together
 
 SIZES = (1_000, 4_000, 16_000, 64_000)
 """Prompt tokens at which the next size begins: below 1,000, below 4,000, ..., 64,000 and more."""
@@ -116,7 +116,7 @@ class _Target:
 
 
 class Cells:
-    """The cells of one measure: of the time to the first token, or to the complete answer.
+    """The cells of one measure: of the time to the first token.
 
     `now` is in seconds and must not go back. A cell takes memory from its first sample on, see `Window`.
     """
@@ -136,7 +136,7 @@ class Cells:
         cell = cells[size]
         if cell is None:
             cell = cells[size] = Window(self._learning.window, self._learning.age)
-        cell.add(code_of(seconds, censored), now)
+        cell.observe(seconds, censored, now)
 
     def distribution(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
         """What such a request can expect of this target; None while too little is known of it.
@@ -204,35 +204,25 @@ class LatencyModel:
     For an answer that is not streamed, the first token comes when it is complete.
     """
 
-    __slots__ = ("first_tokens", "observe", "observe_whole", "wholes")
+    __slots__ = ("first_tokens", "observe")
 
     def __init__(self, learning: Learning = Learning()) -> None:  # noqa: B008  # frozen
         self.first_tokens = Cells(learning)
-        self.wholes = Cells(learning)
         self.observe = self.first_tokens.observe
         """What an attempt's first token took, see `Cells.observe` and `samples.sample_of`."""
-        self.observe_whole = self.wholes.observe
-        """The same for an attempt's complete answer (see `samples.whole_sample_of`)."""
 
     def first_token(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
         """Time to the first token, see `Cells.distribution`."""
         return self.first_tokens.distribution(target, stream, input_tokens, now)
 
-    def whole(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
-        """Time to the complete answer."""
-        return self.wholes.distribution(target, stream, input_tokens, now)
-
     def resize(self, learning: Learning) -> None:
         """Go on with other rules, see `Cells.resize`."""
         self.first_tokens.resize(learning)
-        self.wholes.resize(learning)
 
     def forget(self, target: str) -> None:
         """Begin anew with this target, see `Cells.forget`."""
         self.first_tokens.forget(target)
-        self.wholes.forget(target)
 
     def sweep(self, now: float, targets: Collection[str]) -> None:
         """Give back memory, see `Cells.sweep`: to be called now and then, and after a reload."""
         self.first_tokens.sweep(now, targets)
-        self.wholes.sweep(now, targets)

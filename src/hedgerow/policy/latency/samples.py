@@ -29,19 +29,6 @@ def sample_of(
     """
     if first_token_at is not None:
         return first_token_at - launched_at, False
-    return _broken_off(outcome, failure, launched_at, ended_at)
-
-
-def whole_sample_of(
-    outcome: Outcome, failure: FailureClass | None, launched_at: float, ended_at: float
-) -> Sample | None:
-    """What it says of the time to the complete answer; None when nothing."""
-    if outcome is Outcome.WON or outcome is Outcome.KEPT:
-        return ended_at - launched_at, False
-    return _broken_off(outcome, failure, launched_at, ended_at)
-
-
-def _broken_off(outcome: Outcome, failure: FailureClass | None, launched_at: float, ended_at: float) -> Sample | None:
     if outcome is Outcome.SUPERSEDED or outcome is Outcome.CLIENT_GONE or failure in TIMEOUTS:
         return ended_at - launched_at, True
     return None

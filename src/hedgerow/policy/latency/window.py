@@ -75,12 +75,8 @@ class Window:
 
     def observe(self, seconds: float, censored: bool, now: float) -> None:
         """An attempt took `seconds`, or with `censored` at least as many."""
-        self.add(code_of(seconds, censored), now)
-
-    def add(self, code: int, now: float) -> None:
-        """The same, for a sample that is a `code_of` already."""
         codes = self._codes
-        codes.append(code)
+        codes.append(code_of(seconds, censored))
         self._times.append(now)
         if len(codes) > self._most:
             self._sweep()
