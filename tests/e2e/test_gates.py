@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -291,8 +292,10 @@ def test_gates_are_changed_by_a_reload_and_a_faulty_one_changes_nothing(tmp_path
         settings = json.loads(it.gateway.file.read_text())
         settings["routes"]["fast"]["gates"] = [{"python": "own:judged"}, "json"]
         it.gateway.rewrite(settings)
+        it.gateway.process.send_signal(signal.SIGHUP)
         until(lambda: it.ask().target == "backup")
         settings["routes"]["fast"]["gates"] = [{"python": "own:nothing"}]
         it.gateway.rewrite(settings)
+        it.gateway.process.send_signal(signal.SIGHUP)
         until(lambda: "routes.fast.gates[0].python: the module own has no nothing" in it.gateway.log)
         assert it.ask().target == "backup"

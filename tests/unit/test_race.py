@@ -311,17 +311,21 @@ happenings = st.one_of(
         min_size=1,
         max_size=4,
     ),
-    script=st.lists(st.tuples(times, st.lists(happenings, max_size=3)), max_size=12),
+    script=st.lists(
+        st.tuples(times, st.lists(happenings, max_size=3), st.lists(st.integers(0, 4), max_size=2)), max_size=12
+    ),
 )
 def test_whatever_happens_the_race_keeps_its_promises(
-    plan: Plan, candidates: list[Candidate], script: list[tuple[float, list[Happened]]]
+    plan: Plan, candidates: list[Candidate], script: list[tuple[float, list[Happened], list[int]]]
 ) -> None:
     race = Race(plan, candidates)
     now = 0.0
     commands = list(race.start(now))
     ended_by_itself: set[int] = set()
-    for wait, batch in script:
+    for wait, batch, held in script:
         now += wait
+        for attempt in held:
+            race.held(attempt)
         for event in sorted(batch, key=lambda event: (event.kind.value, event.attempt)):
             was_over, running = race.over, set(race.running)
             fed = race.step(now, [event])

@@ -64,10 +64,6 @@ def _inside(text: str) -> str:
     return text
 
 
-def _decode(text: str) -> Any:
-    return json.loads(text, parse_constant=_no_constant, parse_int=_integer)
-
-
 def _no_constant(name: str) -> Any:
     raise json.JSONDecodeError(f"{name} is no number", name, 0)
 
@@ -90,3 +86,6 @@ def _is_deep(document: Any) -> bool:
                 inner.extend(each)
         level = inner
     return False
+
+
+_decode = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer).decode
