@@ -14,7 +14,7 @@ from typing import Protocol
 from hedgerow.alarm import Alarm
 from hedgerow.events import Failure, FailureClass, Reason, Role
 from hedgerow.policy.commands import Cancel, Commands, Commit, Fail, Launch, Skip
-from hedgerow.policy.plan import Candidate, Plan, Whether
+from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
 from hedgerow.policy.race import Race
 
 _PRIMARY = Role.PRIMARY
@@ -143,6 +143,10 @@ class Run:
         """The client left before commit."""
         if not self._over:
             self._apply(self._the_race().client_gone(self._alarm.time()))
+
+    def may(self, role: Role, attempt: int, candidate: int, now: float) -> Refusal | None:
+        """Why an attempt beyond those of the race may not be launched there now; a yes (None) is paid for."""
+        return None if self._whether is None else self._whether(role, attempt, candidate, now)
 
     def watch(self) -> None:
         """The committed answer goes on streaming: from now on stall and total limits hold."""

@@ -148,6 +148,20 @@ class RequestRepeated(msgspec.Struct, frozen=True, gc=False):
     running: bool
 
 
+class AnswerRescued(msgspec.Struct, frozen=True, gc=False):
+    """The answer of a committed attempt broke off, and another attempt goes on with it after so many characters.
+
+    `chars` is 0 where the client had got nothing, and the answer begins anew.
+    """
+
+    request_id: str
+    route: str
+    attempt: int
+    target: str
+    chars: int
+    at: float
+
+
 class TargetTakenOut(msgspec.Struct, frozen=True, gc=False):
     """A target gets no traffic until `until` because it refused our key, model, quota or rate."""
 
@@ -216,6 +230,7 @@ Event = (
     | AttemptEnded
     | RequestFinished
     | RequestRepeated
+    | AnswerRescued
     | TargetTakenOut
     | BreakerChanged
     | DelayRuleChanged

@@ -128,6 +128,21 @@ def test_a_whole_answer_is_asked_for_as_a_stream(key: str, as_stream: bool) -> N
     assert client.answer_headers[b"content-type"] == b"application/json"
 
 
+@effect_of("routes.<name>.on_stall")
+@pytest.mark.parametrize(("on_stall", "asked_for"), [("error", ""), ("restart", "w"), ("continue", "ws")])
+def test_an_answer_that_breaks_off_is_told_begun_anew_or_gone_on_with(key: str, on_stall: str, asked_for: str) -> None:
+    changes = {
+        key: on_stall,
+        "routes.<name>.targets": ["a", "b"],
+        "routes.<name>.nonstream_as_stream": True,
+        "targets.b.continues": "last_message",
+    }
+    for kind, body in (("w", WHOLE), ("s", STREAM)):
+        with_words = body.replace(b"[]", b'[{"role":"user","content":"hi"}]')
+        pools, _ = play(settings(changes), {"a": STALLS}, with_words)
+        assert bool(pools["b"].requests) == (kind in asked_for)
+
+
 @effect_of("routes.<name>.endpoints")
 @pytest.mark.parametrize(("listed", "expected"), [(["/v1/audio/speech"], ["a", "b"]), ([], ["a"])])
 def test_a_listed_path_is_hedged(key: str, listed: list[str], expected: list[str]) -> None:

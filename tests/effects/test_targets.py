@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.effects.support import SILENT, SLOW_DOWN, STREAM, WHOLE, asked, effect_of, play, sent, settings
+from tests.effects.support import SILENT, SLOW_DOWN, STALLS, STREAM, WHOLE, asked, effect_of, play, sent, settings
 
 MESSAGES = b'{"model":"fast","max_tokens":9,"stream":true,"messages":[]}'
 
@@ -149,3 +150,29 @@ def test_a_route_whose_targets_all_override_alike_sends_all_the_same() -> None:
     pools, _ = play(settings({**changes, "targets.a.override": {}}), {"a": SILENT})
     assert b"max_tokens" not in sent(pools, "a")[1]
     assert sent(pools, "b")[1].count(b'"max_tokens":9') == 1
+
+
+@effect_of("targets.<name>.continues")
+@pytest.mark.parametrize(
+    ("form", "message", "fields"),
+    [
+        ("off", None, {}),
+        ("last_message", {}, {}),
+        ("prefix", {"prefix": True}, {}),
+        ("prefix_echo", {"prefix": True}, {}),
+        ("continue_final_message", {}, {"continue_final_message": True, "add_generation_prompt": False}),
+    ],
+)
+def test_a_target_is_asked_to_go_on_in_the_form_that_it_knows(
+    key: str, form: str, message: dict[str, bool] | None, fields: dict[str, bool]
+) -> None:
+    changes = {"targets.b.continues": form, "routes.<name>.on_stall": "continue", "routes.<name>.targets": ["a", "b"]}
+    body = STREAM.replace(b"[]", b'[{"role":"user","content":"hi"}]')
+    pools, _ = play(settings(changes), {"a": STALLS}, body)
+    if message is None:
+        assert pools["b"].requests == []
+        return
+    _, asked = sent(pools, "b")
+    request = json.loads(asked)
+    assert request["messages"][-1] == {"role": "assistant", "content": "hello", **message}
+    assert {name: request.get(name) for name in fields} == fields

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from unittest.mock import Mock
 
@@ -10,6 +11,8 @@ import pytest
 
 from hedgerow.events import AttemptEnded, Outcome, RequestFinished, RequestRepeated, RequestStarted
 from hedgerow.gateway.blueprint import Replay
+from hedgerow.gateway.flight import Flight
+from hedgerow.gateway.party import Party, Seat
 from hedgerow.policy.settings import Policy
 from tests.engine.scripted import JSON, Answer, RecordingExchange, Scripts, World
 from tests.engine.scripted import play as play_with
@@ -309,6 +312,27 @@ class TestStreams:
             assert paused.paused == 0
 
         play({"a": self.ANSWER}, story, replay=Replay(60.0, streams=True))
+
+
+@pytest.mark.parametrize("body", [PLAIN, STREAM])
+def test_requests_that_were_joined_leave_no_cycle_for_the_collector(body: bytes) -> None:
+    answer = SLOW if body == PLAIN else stream("P")
+
+    async def story(world: World) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                first = ask(world, body)
+                ask(world, body)
+                await asyncio.sleep(0.2)
+                first.leave()
+                await asyncio.sleep(5.0)
+            assert [o for o in gc.get_objects() if isinstance(o, Flight | Party | Seat)] == []
+        finally:
+            gc.enable()
+
+    play({"a": answer}, story, replay=Replay(1.0, streams=True))
 
 
 class TestRoom:

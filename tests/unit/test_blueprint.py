@@ -32,6 +32,7 @@ from hedgerow.policy.order import Rotate
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Conditions, Policy
+from hedgerow.wire.continuing import Form
 
 FULL = """\
 targets:
@@ -41,6 +42,7 @@ targets:
     model: m-1
     account: acme
     idempotency_header: X-Request-Key
+    continues: prefix_echo
     headers: {X-Team: t-secret, OpenAI-Organization: org}
     connections: {max: 7, queue: 3, queue_timeout: 100ms, connect_timeout: 1.5s, idle_timeout: 1m30s}
     tls: {verify: false}
@@ -89,6 +91,7 @@ routes:
     background: true
     reasoning_counts: false
     nonstream_as_stream: true
+    on_stall: continue
     idempotency: {window: 1h, linger: 0s, streams: true}
     endpoints: [/v1/x]
 server:
@@ -154,6 +157,7 @@ def test_targets_arrive_whole_with_their_secrets(settings: Settings, tmp_path: P
             price=Price(250_000_000, 2_000_000_000, 10_000_000),
             weight=3,
             idempotency_header="X-Request-Key",
+            continues=Form.PREFIX_ECHO,
             breaker=BreakerSettings(
                 failure_ratio=None,
                 failures=7,
@@ -253,6 +257,7 @@ def test_routes_arrive_whole_and_a_delay_that_is_off_never_comes(settings: Setti
                 reasoning_counts=False,
                 as_stream=True,
                 allow=frozenset({"n"}),
+                on_stall="continue",
                 traits=((b"x-priority", b"high", "headers: x-priority: High"),),
                 total=600.0,
             ),

@@ -49,6 +49,7 @@ targets:
     account: acme
     first_token: 90s
     idempotency_header: X-Request-Key
+    continues: prefix_echo
     headers: {X-Team: "${TEAM:-none}", OpenAI-Organization: org}
     connections: {max: 7, queue: 0, queue_timeout: 100ms, connect_timeout: 1.5, idle_timeout: 1m30s}
     tls: {verify: false}
@@ -109,6 +110,7 @@ routes:
     background: true
     reasoning_counts: false
     nonstream_as_stream: true
+    on_stall: continue
     idempotency: {window: 1h, linger: 0s, streams: true}
     endpoints: [/v1/audio/speech]
     losers: keep
@@ -677,3 +679,24 @@ def test_keys_about_repeated_requests_are_warned_about_where_none_is_known_again
         loads(f"{target}routes: {{r: {{targets: [a], idempotency: {{window: 10m, streams: true}}}}}}\n", {}).warnings
         == []
     )
+
+
+def test_a_rescue_that_nobody_could_come_to_is_warned_about() -> None:
+    for targets, more, why in (
+        ("[a]", "on_stall: continue", "the route lists one target"),
+        ("[a, b]", "on_stall: restart", "only with nonstream_as_stream can an answer break off before its client has"),
+        ("[a, b]", "on_stall: continue", "none of the route's targets says how it continues an answer"),
+        ("[a, c]", "on_stall: continue", None),
+        ("[a, b]", "on_stall: restart, nonstream_as_stream: true", None),
+    ):
+        text = (
+            "targets:\n  a: {base_url: 'https://a.example/v1'}\n  b: {base_url: 'https://b.example/v1'}\n"
+            "  c: {base_url: 'https://c.example/v1', continues: prefix}\n"
+            f"routes:\n  r: {{targets: {targets}, {more}}}\n  all: {{targets: [a, b, c]}}\n"
+        )
+        warnings = loads(text, {}).warnings
+        if why is None:
+            assert warnings == []
+        else:
+            (warning,) = warnings
+            assert warning.startswith(f"hedgerow.yaml:6: routes.r.on_stall: has no effect: {why}")

@@ -19,6 +19,7 @@ import pytest
 from hedgerow.events import (
     AnswerNotJudged,
     AnswerRejected,
+    AnswerRescued,
     AttemptEnded,
     AttemptLaunched,
     BreakerChanged,
@@ -153,6 +154,15 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "at": 2.0,
         "running": False,
     },
+    AnswerRescued: {
+        "event": "answer_rescued",
+        "request_id": "r1",
+        "route": "fast",
+        "attempt": 2,
+        "target": "b",
+        "chars": 12,
+        "at": 2.0,
+    },
     TargetTakenOut: {
         "event": "target_taken_out",
         "target": "a",
@@ -197,6 +207,7 @@ EVENTS: list[Event] = [
     ENDED,
     RequestFinished("r1", "fast", "openai.chat", True, 1.0, 1.6, 2.0, 200, 1, 2, Outcome.WON, Usage(3, 4, 1)),
     RequestRepeated("r1", "fast", 2.0, False),
+    AnswerRescued("r1", "fast", 2, "b", 12, 2.0),
     TargetTakenOut("a", FailureClass.RATE_LIMITED, "HTTP 429", 2.0, 9.0),
     BreakerChanged("a", "", BreakerState.OPEN, "5 failures in a row", 2.0, 32.0),
     DelayRuleChanged("fast", "a", True, True, "p95 is 30 s", 2.0),

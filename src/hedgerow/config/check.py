@@ -178,6 +178,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += check_hedge.without_effect(name, route)
         found += check_order.without_effect(name, route, settings.targets)
         found += _unkept(name, route)
+        found += _hopeless(name, route, settings.targets)
         found += check_gates.idle(name, route)
         found += _unreachable_targets(name, route, settings.targets)
         found += _shared_client_key(name, route, settings.targets)
@@ -256,6 +257,22 @@ def _unkept(name: str, route: Route) -> Iterator[Problem]:
         for key in sorted(route.idempotency.model_fields_set - {"window"}):
             text = "has no effect without window: say how long an answer is kept, as in window: 10m"
             yield Problem(("routes", name, "idempotency", key), text)
+
+
+def _hopeless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """A rescue that nobody could come to."""
+    if route.on_stall == "error":
+        return
+    why = ""
+    if len(route.targets) == 1:
+        why = "the route lists one target"
+    elif not route.nonstream_as_stream:
+        if route.on_stall == "restart":
+            why = "only with nonstream_as_stream can an answer break off before its client has got something"
+        elif all(targets[each].continues == "off" for each in route.targets):
+            why = "none of the route's targets says how it continues an answer (targets.<name>.continues)"
+    if why:
+        yield Problem(("routes", name, "on_stall"), f"has no effect: {why}")
 
 
 def _share_an_api(route: Route, targets: Mapping[str, Target]) -> bool:

@@ -97,6 +97,11 @@ the answer itself, and a long thinker is hedged."""
     nonstream_as_stream: Annotated[bool, FLAG] = False
     """Ask for a stream where the client wants one whole answer, decide at its first token, and hand the client the \
 answer put together. An answer is then hedged when it is slow to start, not when it is long."""
+    on_stall: Annotated[str, one_of("error", "restart", "continue")] = "error"
+    """What becomes of an answer that stalls or breaks off after its first token. `error`: the client is told. \
+`restart`: where the client has got nothing yet (`nonstream_as_stream`) another target is asked anew. `continue`: a \
+stream of plain text is continued by a target that can (`continues`), from the last character. See \
+[mid-stream rescue](rescue.md)."""
     idempotency: Idempotency = Idempotency()
     endpoints: Annotated[tuple[str, ...], PATHS] = ()
     """More paths that this route answers and hedges, such as `/v1/audio/speech` or `/v2/translate`: any POST whose \

@@ -191,6 +191,10 @@ class Attempt(Forwarder):
         elif trial is not None and trial.closed is not None:
             self.body_over(clean=trial.closed)
 
+    def between_events(self) -> bool:
+        """Whether what was delivered so far ends with a blank line."""
+        return not self.committed or super().between_events()
+
     def cancel(self) -> None:
         """Close its connection, if it has one."""
         if self.call is not None:

@@ -21,6 +21,7 @@ from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
 from hedgerow.wire.base import Family
+from hedgerow.wire.continuing import Form
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +59,7 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     weight: int = 1
     first_token: float | None = None
     idempotency_header: str | None = None
+    continues: Form | None = None
     more_keys: tuple[Key, ...] = ()
     only_for: str = "any"
     region: str | None = None
@@ -70,6 +72,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     """How a route reads requests and answers.
 
     `reasoning_counts`: a model's reasoning is a first token. `as_stream`: whole answers are asked for as streams.
+    `on_stall`: what becomes of an answer that breaks off after commit: "error", "restart", "continue".
     `allow`: what may be hedged of that which `Facts.needs` leave for it. `traits`: header fields that conditions name,
     as (name, value, condition). `total`: seconds that a request may take. `session`: what tells a session, the first
     that is there: header fields, or the user that the body names (`session.USER`). `needs`: not every
@@ -79,6 +82,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     reasoning_counts: bool = True
     as_stream: bool = False
     allow: frozenset[str] = frozenset()
+    on_stall: str = "error"
     traits: tuple[tuple[bytes, bytes, str], ...] = ()
     total: float = inf
     session: tuple[str, ...] = ()

@@ -183,5 +183,6 @@ class _Site:
             as_sent=target.key_header == "auto" and family in (Family.ANTHROPIC, Family.GEMINI),
             stream_usage=target.stream_usage,
             override=tree_of(target.override) or None,
+            continues=target.continues,
             key_field=(target.idempotency_header or "").lower().encode(),
         )

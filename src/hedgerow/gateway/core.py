@@ -229,9 +229,7 @@ class Gateway:
         return party, msgspec.structs.replace(incoming, key=b"", patience=incoming.deadline)
 
     def claim(self, name: str) -> str:
-        """A name for a new request: its client's, if any, with a number behind it where another is called so now."""
-        if not name:
-            return next(self.request_ids)
+        """The name its client gives a new request, with a number behind it where another is called so now."""
         as_it_is = () if name.startswith(self._prefix) else (name,)  # with that all of our own begin
         own = next(each for each in chain(as_it_is, map(f"{name}.%d".__mod__, count(2))) if each not in self.claimed)
         self.claimed.add(own)

@@ -36,6 +36,7 @@ from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Conditions, Policy
 from hedgerow.units import show_duration
 from hedgerow.wire.base import Family
+from hedgerow.wire.continuing import Form
 from hedgerow.wire.needs import JSON_SCHEMA, TOOLS, VISION
 
 CAPABILITIES = frozenset({TOOLS, VISION, JSON_SCHEMA})
@@ -75,6 +76,7 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         lacks=CAPABILITIES - set(target.supports),
         max_context=target.max_context,
         idempotency_header=target.idempotency_header,
+        continues=None if target.continues == "off" else Form(target.continues),
         breaker=_breaker(target.breaker),
     )
 
@@ -131,6 +133,7 @@ def _route(route: config.Route, targets: Mapping[str, config.Target]) -> RouteBl
         as_stream=route.nonstream_as_stream,
         allow=frozenset(hedge.allow),
         traits=tuple((name.encode(), text.lower().encode(), _trait(name, text)) for name, text in _headers(hedge)),
+        on_stall=route.on_stall,
         total=route.timeouts.total,
         session=route.sticky.by,
         needs=any(CAPABILITIES - set(at.supports) or at.max_context for at in map(targets.__getitem__, route.targets)),

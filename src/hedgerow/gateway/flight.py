@@ -18,6 +18,7 @@ from hedgerow.gateway.delivery import Collecting, Delivery, Forwarding, Overhear
 from hedgerow.gateway.headers import Incoming, to_client
 from hedgerow.gateway.landing import Landing
 from hedgerow.gateway.question import Question
+from hedgerow.gateway.rescue import rescuable
 from hedgerow.gateway.trial import Trial, review
 from hedgerow.http.exchange import Exchange
 from hedgerow.wire.base import Facts, Protocol
@@ -36,7 +37,7 @@ _WON = Outcome.WON
 class Flight(Landing):
     """Implements the engine's `Driver` and the exchange's `Listener`."""
 
-    __slots__ = ("_order",)
+    __slots__ = ("order",)
 
     def __init__(
         self,
@@ -53,14 +54,15 @@ class Flight(Landing):
         self.protocol = protocol
         self.question = question = Question(protocol, facts, route, incoming)
         self.facts = facts
-        self.request_id = gateway.claim(incoming.request_id)
+        named = incoming.request_id
+        self.request_id = gateway.claim(named) if named else next(gateway.request_ids)
         self.started_at = now = self.time()
         self.ask = ask = question.ask(self.request_id, exchange, now)
         self.aftermath = None if route.keep is None else aftermath_of(self, exchange.target, exchange.body)
         if protocol.hedgeable:
-            self.run, self._order = route.hedger.run(self, ask, now, gateway.alarm, question.refusal)
+            self.run, self.order = route.hedger.run(self, ask, now, gateway.alarm, question.refusal)
         else:
-            self.run, self._order = route.hedger.run_alone(self, gateway.alarm)
+            self.run, self.order = route.hedger.run_alone(self, gateway.alarm)
 
     def start(self) -> None:
         """Launch the first attempt."""
@@ -73,9 +75,9 @@ class Flight(Landing):
 
     # The engine's Driver.
 
-    def launch(self, attempt: int, candidate: int, role: Role) -> None:
+    def launch(self, attempt: int, candidate: int, role: Role, body: bytes | None = None) -> None:
         hedger, question, exchange = self.route.hedger, self.question, self._exchange
-        target = self.route.targets[self._order[candidate]]
+        target = self.route.targets[self.order[candidate]]
         now = self.started_at
         if attempt:
             now = self.time()
@@ -89,12 +91,15 @@ class Flight(Landing):
         self.attempts.append(launched)
         if hedger.watched:
             records.launched(self, launched)
+        incoming = self._incoming
+        if target.key_field or incoming.key:
+            incoming = keys.for_attempt(incoming, target, self.request_id, attempt)
         launched.call = target.send(
             launched,
             method=exchange.method,
             target=question.path(exchange, target),
-            incoming=keys.for_attempt(self._incoming, target, self.request_id, attempt),
-            body=question.body(exchange, target),
+            incoming=incoming,
+            body=question.body(exchange, target) if body is None else body,
             resend=self.facts.forbids_hedge is None or target.key_field != b"",
         )
 
@@ -115,12 +120,16 @@ class Flight(Landing):
         hedger = self.route.hedger
         if winner.probe is not None:
             hedger.over(winner.probe)
-        if (status := winner.status or 200) < 300 and winner.rejection is None:  # else it is only handed through
+        if (winner.status or 200) < 300 and winner.rejection is None:  # else it is only handed through
             hedger.answered(winner.target.place, self.ask, winner.launched_at, self.time())
         records.first_token(self, winner)
-        aftermath = self.aftermath
-        if aftermath is not None:
-            aftermath.won()
+        if self.aftermath is not None:
+            self.aftermath.won()
+        self.deliver(winner, self._exchange.body)
+
+    def deliver(self, winner: Attempt, body: bytes) -> None:
+        """Give the client a committed attempt's answer to the request with this body."""
+        hedger, aftermath, status = self.route.hedger, self.aftermath, winner.status or 200
         if winner.whole is not None:
             fields = to_client(winner.headers) + answers.marks(self, winner)
             self._exchange.respond(status, (), winner.whole, fields)
@@ -132,7 +141,7 @@ class Flight(Landing):
                 winner.ended = True
                 self._finish(_WON, status)
             return
-        body, self._exchange.body = self._exchange.body, b""  # streams are many and long, and nobody will ask again
+        self._exchange.body = b""  # streams are many and long, and nobody will ask again
         delivery = self._delivery = self._to_client(winner, body)
         self.run.watch()
         winner.deliver_to(delivery.write)
@@ -141,7 +150,7 @@ class Flight(Landing):
         delivery: Delivery
         room = self._gateway.limits.answer_bytes
         if self.question.collects:
-            delivery = Collecting(self._exchange, room, self.expire)
+            delivery = Collecting(self._exchange, room, self.overflowed)
         else:
             filtered = self.question.adds_usage(winner.target)
             delivery = Forwarding(self, self._exchange, winner, filtered=filtered)
@@ -149,7 +158,9 @@ class Flight(Landing):
             delivery = Overheard(delivery, partial(review, gates, request), room)
         if self.aftermath is not None and self.aftermath.keeps:
             delivery = Overheard(delivery, say_it_won, room)
-        return delivery
+        if self.route.reading.on_stall == "error" or self.rescue is not None:
+            return delivery
+        return rescuable(self, delivery, request)
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
         if role is not _FAILOVER:
@@ -170,7 +181,9 @@ class Flight(Landing):
     def answered(self, attempt: Attempt) -> None:
         """An attempt's first token is here, or the whole of an answer that is not streamed."""
         gates = self.route.gates
-        if attempt.trial is not None:  # it has lost
+        if self.rescue is not None and self.rescue.attempt is attempt:
+            self.rescue.answered(attempt)
+        elif attempt.trial is not None:  # it has lost
             attempt.hold(attempt.trial)
         elif gates is None or (attempt.whole is None and gates.prefix is None):
             self.run.accepted(attempt.index)
@@ -179,7 +192,8 @@ class Flight(Landing):
 
     def lost(self, attempt: Attempt, failure: Failure, *, blame: bool = True) -> None:
         """An attempt failed before commit; without `blame` its target had no part in it."""
-        self.speak(attempt, Outcome.FAILED, failure)
-        if blame:
-            self.blame(attempt, failure)
+        if self.rescue is not None and self.rescue.attempt is attempt:
+            self.rescue.lost(attempt, failure, blame=blame)
+            return
+        self.fell(attempt, failure, blame=blame)
         self.run.failed(attempt.index, failure)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from hedgerow.gateway.aftermath import Aftermath
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.core import Gateway
+    from hedgerow.gateway.rescue import Rescue
     from hedgerow.gateway.route import Route
+    from hedgerow.gateway.target import Target
 
 log = logging.getLogger("hedgerow.gateway")
 _WON = Outcome.WON  # a member of an enum is slow to look up
@@ -41,6 +43,7 @@ class Landing(Paced):
         "protocol",
         "question",
         "request_id",
+        "rescue",
         "route",
         "skipped",
     )
@@ -66,6 +69,8 @@ class Landing(Paced):
         self.hedged = False
         self.skipped: Reason | None = None
         """Why a hedge that was due was not launched."""
+        self.rescue: Rescue | None = None
+        """What goes on with a committed answer that breaks off, if anything can."""
 
     def expire(self, failure: Failure) -> None:
         """The committed answer stalled or ran out of time: break it off."""
@@ -141,16 +146,52 @@ class Landing(Paced):
         self._finish(_WON, winner.status, usage)
 
     def _break_off(self, failure: Failure, usage: Usage | None) -> None:
-        """The committed answer cannot be completed: say so in the stream, then let it look broken."""
+        """The committed answer cannot be completed: have another go on with it, else say so and let it look broken."""
         winner, delivery = self._winner, self._delivery
         if winner is None or delivery is None:
             return
+        if self.rescue is not None and self.rescue.begins(winner, failure, usage):
+            return
         status = delivery.break_off(self, winner, failure)
+        self._finish(Outcome.FAILED_AFTER_COMMIT, status, self.fallen(winner, failure, usage))
+
+    def fallen(self, winner: Attempt, failure: Failure, usage: Usage | None) -> Usage | None:
+        """A committed attempt cannot complete its answer; returns its usage, where anybody wants to hear of it."""
         # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
         log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
         self.blame(winner, failure)
-        usage = self.speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
-        self._finish(Outcome.FAILED_AFTER_COMMIT, status, usage)
+        return self.speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
+
+    def fell(self, attempt: Attempt, failure: Failure, *, blame: bool = True) -> None:
+        """An attempt failed that was not committed; without `blame` its target had no part in it."""
+        self.speak(attempt, Outcome.FAILED, failure)
+        if blame:
+            self.blame(attempt, failure)
+
+    def follow(self, attempt: Attempt) -> None:
+        """Another attempt is to go on with the answer: from now on its silence and the client's speed count for it."""
+        self._winner = attempt
+        if self._paused and attempt.call is not None:
+            attempt.call.pause()
+        self.run.watch()
+
+    def body_for(self, target: Target, request: bytes) -> bytes:
+        """What to send to this target, long after the first attempt, for the request with this body."""
+        self._exchange.body = request
+        body = self.question.body(self._exchange, target)
+        self._exchange.body = b""
+        return body
+
+    def give_up(self, attempt: Attempt, failure: Failure) -> None:
+        """Nobody goes on with the answer, and who was to has failed."""
+        if self._delivery is not None:
+            status = self._delivery.break_off(self, attempt, failure)
+            self._finish(Outcome.FAILED_AFTER_COMMIT, status)
+
+    def overflowed(self, failure: Failure) -> None:
+        """The committed answer is too long to be put together: whoever gave it."""
+        self.rescue = None
+        self.expire(failure)
 
     def speak(
         self, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None = None
@@ -174,12 +215,17 @@ class Landing(Paced):
         self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._delivery = None
+        first = None if winner is None else winner.first_token_at
+        if self.rescue is not None:
+            first = self.rescue.first_token_at or first
+            self.rescue.attempt = None  # they hold each other: leave no cycle to the collector
+            self.rescue = None
         self._gateway.flights.discard(self)
         if self._gateway.debug:
             took, route = self.time() - self.started_at, self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
         if self.route.hedger.watched:
-            records.finished(self, winner, launched, outcome, status, usage)
+            records.finished(self, winner, first, launched, outcome, status, usage)
         if winner is not None and winner.trial is not None:
             winner.let_go()
         run_on = self.aftermath is not None and self.aftermath.landed(launched)

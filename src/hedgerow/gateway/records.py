@@ -120,7 +120,13 @@ def ended(
 
 
 def finished(
-    flight: Landing, winner: Attempt | None, launched: int, outcome: Outcome, status: int | None, usage: Usage | None
+    flight: Landing,
+    winner: Attempt | None,
+    first_token_at: float | None,
+    launched: int,
+    outcome: Outcome,
+    status: int | None,
+    usage: Usage | None,
 ) -> None:
     """A request is over, now, after so many attempts."""
     flight.route.hedger.emit(
@@ -130,7 +136,7 @@ def finished(
             flight.protocol.name,
             flight.facts.stream,
             flight.started_at,
-            winner.first_token_at if winner is not None else None,
+            first_token_at,
             flight.time(),
             status,
             winner.index if winner is not None else None,

@@ -12,6 +12,7 @@ from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
 from hedgerow.policy.plan import Place
 from hedgerow.wire.base import KEY_HEADERS, Family
+from hedgerow.wire.continuing import Form
 from hedgerow.wire.override import Tree
 
 _VERSION = re.compile(rb"/v1(?:alpha|beta)?\d*(?=/)")
@@ -59,6 +60,7 @@ class Target:
         "_passthrough",
         "_pool",
         "_style",
+        "continues",
         "key_field",
         "mark",
         "model",
@@ -84,12 +86,15 @@ class Target:
         stream_usage: bool,
         override: Tree | None = None,
         key_field: bytes = b"",
+        continues: Form | None = None,
     ) -> None:
         """With `as_sent` a client's own key is sent on in the field it came in, and not as `style` says."""
         self.stream_usage = stream_usage
         """Whether streams are asked to report their tokens."""
         self.override = override
         """Fields that requests are sent here with, whatever the client says; None where there are none."""
+        self.continues = continues
+        """How it is asked to go on with an answer that another began; None where it cannot."""
         self.key_field = key_field
         """The header in which it takes a key for each attempt; b"" where it takes none."""
         self._style = style

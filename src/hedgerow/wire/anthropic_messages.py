@@ -10,6 +10,7 @@ import msgspec
 from hedgerow.answer import Answer
 from hedgerow.events import Failure, Headers
 from hedgerow.wire import errors
+from hedgerow.wire.anthropic_continue import MessageContinuation
 from hedgerow.wire.anthropic_convert import as_document, as_stream
 from hedgerow.wire.anthropic_reading import MessageReading, message_answer
 from hedgerow.wire.anthropic_scan import MessageBody, MessageStream
@@ -94,6 +95,10 @@ class AnthropicMessages(Protocol):
     def reading(self) -> Reading:
         """What a gate sees of a stream while it comes."""
         return MessageReading()
+
+    def continuation(self) -> MessageContinuation:
+        """What continues a stream that breaks off."""
+        return MessageContinuation()
 
     def as_document(self, stream: bytes) -> bytes:
         """The message that a stream amounts to."""

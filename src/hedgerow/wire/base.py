@@ -18,6 +18,9 @@ from hedgerow.wire import failures
 from hedgerow.wire.override import Tree, override
 from hedgerow.wire.reading import BodyReading, Reading, text_of
 
+if typing.TYPE_CHECKING:
+    from hedgerow.wire.continuing import Continuation
+
 
 class Family(StrEnum):
     """Protocols that one kind of server speaks, with one way to present a key."""
@@ -183,6 +186,10 @@ class Protocol(ABC):
         reading.feed(stream)
         reading.end()
         return reading.answer()
+
+    def continuation(self) -> Continuation | None:
+        """What continues a stream that breaks off; None where that cannot be."""
+        return None
 
     def as_document(self, stream: bytes) -> bytes:
         """The JSON document that a whole stream amounts to. Raises `ValueError` where it is not whole or not clear."""

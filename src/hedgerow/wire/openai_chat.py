@@ -9,6 +9,7 @@ import msgspec
 from hedgerow.answer import Answer
 from hedgerow.events import Headers
 from hedgerow.wire.base import Facts, Scanner
+from hedgerow.wire.chat_continue import ChatContinuation
 from hedgerow.wire.chat_convert import as_document, as_stream
 from hedgerow.wire.chat_reading import ChatReading, chat_answer
 from hedgerow.wire.chat_scan import ChatBody, ChatStream
@@ -81,6 +82,10 @@ class OpenAIChat(CompletionProtocol):
     def reading(self) -> Reading:
         """What a gate sees of a stream while it comes."""
         return ChatReading()
+
+    def continuation(self) -> ChatContinuation:
+        """What continues a stream that breaks off."""
+        return ChatContinuation()
 
     def as_document(self, stream: bytes) -> bytes:
         """The completion that a whole stream amounts to."""

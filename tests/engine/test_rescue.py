@@ -1,0 +1,312 @@
+"""Answers that break off after commit, and what goes on with them: `on_stall`."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from hedgerow.engine import Run
+from hedgerow.events import (
+    AnswerRescued,
+    AttemptEnded,
+    AttemptLaunched,
+    FailureClass,
+    HedgeSkipped,
+    Outcome,
+    Reason,
+    RequestFinished,
+    Role,
+)
+from hedgerow.gateway.attempt import Attempt
+from hedgerow.gateway.flight import Flight
+from hedgerow.gateway.rescue import Rescue
+from hedgerow.wire.openai_chat import OpenAIChat
+from tests.effects.support import Sent, Story, settings, tell
+from tests.engine.scripted import JSON, REFUSED, Answer, RecordingExchange, Script
+from tests.unit.test_wire_continuing import chat, message
+
+CONTINUE = {"routes.<name>.on_stall": "continue", "routes.<name>.targets": ["a", "b"], "targets.b.continues": "prefix"}
+RESTART = {
+    "routes.<name>.on_stall": "restart",
+    "routes.<name>.targets": ["a", "b"],
+    "routes.<name>.nonstream_as_stream": True,
+}
+STREAM = b'{"model":"fast","stream":true,"messages":[{"role":"user","content":"hi"}]}'
+WHOLE = STREAM.replace(b'"stream":true,', b"")
+ASKED = Sent(0.0, STREAM)
+COMMENT = b": continued by hedgerow with target b after 12 characters\n\n"
+
+
+def begun(*pieces: str, end: str = "hang") -> Answer:
+    """A stream that breaks off after these pieces, at a word's middle, and in the middle of an event."""
+    whole = chat([*pieces, "never"])
+    at = whole.index(b"never") + 2
+    return Answer([(0.1, whole[: at // 2]), (0.1, whole[at // 2 : at])], end=end)
+
+
+def rest(*pieces: str, after: float = 0.5) -> Answer:
+    """A whole stream."""
+    return Answer([(after, chat(pieces, "other"))])
+
+
+BEGUN = begun("A hedge ", "is a")
+REST = rest(" row of", " shrubs.")
+Scripts = Mapping[str, Script | Sequence[Script]]
+
+
+def play(scripts: Scripts, changes: Mapping[str, object] = CONTINUE, sent: Sent = ASKED) -> Story:
+    return tell(settings(changes), scripts, [sent])
+
+
+def text_of(client: RecordingExchange) -> str:
+    return OpenAIChat().answer_so_far(client.text).text
+
+
+def outcomes(story: Story) -> list[tuple[str, Role, Outcome]]:
+    return [(each.target, each.role, each.outcome) for each in story.of(AttemptEnded)]
+
+
+class TestContinue:
+    @pytest.mark.parametrize(("end", "at"), [("hang", 30.2), ("reset", 0.2), ("close", 0.2)])
+    def test_a_stream_that_stalls_or_breaks_is_gone_on_with(self, end: str, at: float) -> None:
+        story = play({"a": begun("A hedge ", "is a", end=end), "b": REST})
+        (client,) = story.clients
+        assert client.ended_at is not None
+        assert client.outcome == "whole"
+        assert text_of(client) == "A hedge is a row of shrubs."
+        assert client.text.count(COMMENT) == 1
+        assert client.text.endswith(b"data: [DONE]\n\n")
+        assert client.ended_at == pytest.approx(at + 0.5)
+        assert outcomes(story) == [
+            ("a", Role.PRIMARY, Outcome.FAILED_AFTER_COMMIT),
+            ("b", Role.FAILOVER, Outcome.WON),
+        ]
+        request_id = story.of(AttemptLaunched)[0].request_id
+        assert story.of(AnswerRescued) == [AnswerRescued(request_id, "fast", 1, "b", 12, client.ended_at)]
+        (finished,) = story.of(RequestFinished)
+        assert (finished.outcome, finished.winner, finished.attempts, finished.status) == (Outcome.WON, 1, 2, 200)
+        assert finished.first_token_at == pytest.approx(0.2)
+
+    def test_the_backup_is_asked_to_go_on_from_what_the_client_has(self) -> None:
+        story = play({"a": BEGUN, "b": REST})
+        (_, _, body) = story.pools["b"].requests[0]
+        asked = json.loads(body)
+        assert asked["messages"] == [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "A hedge is a", "prefix": True},
+        ]
+        assert asked["stream"] is True
+
+    def test_every_cut_gives_the_client_whole_events_and_one_answer(self) -> None:
+        whole = chat(["Eine Hecke ", "säumt 🌿", " den Weg"])
+        done = 0
+        for cut in range(len(whole)):
+            if b"Hecke" not in whole[: whole.rfind(b"\n\n", 0, cut) + 1]:
+                continue  # before commit: a failure like any other
+            first = Answer([(0.1, whole[:cut])], end="reset")
+            story = play({"a": first, "b": rest("!", "?")})
+            (client,) = story.clients
+            if story.pools["b"].requests:
+                done += 1
+                asked = json.loads(story.pools["b"].requests[0][2])["messages"][-1]["content"]
+                assert text_of(client) == asked + "!?"
+                assert client.outcome == "whole"
+            else:
+                assert client.outcome == ("whole" if b"[DONE]" in whole[:cut] else "broken")
+        assert done > 300
+
+    def test_an_error_in_the_stream_is_not_shown_when_another_goes_on(self) -> None:
+        report = b'data: {"error":{"message":"overloaded","type":"server_error","code":503}}\n\n'
+        whole = chat(["A hedge ", "is a", "x"])
+        at = whole.rindex(b"data: ", 0, whole.index(b'"x"'))
+        story = play({"a": Answer([(0.1, whole[:at]), (0.1, report)]), "b": REST})
+        (client,) = story.clients
+        assert b"overloaded" not in client.text
+        assert text_of(client) == "A hedge is a row of shrubs."
+
+    def test_and_is_shown_as_it_came_when_nobody_does(self) -> None:
+        report = b'data: {"error":{"message":"overloaded","type":"server_error","code":503}}\n\n'
+        whole = chat(["A hedge ", "is a", "x"])
+        at = whole.rindex(b"data: ", 0, whole.index(b'"x"'))
+        story = play({"a": Answer([(0.1, whole[:at]), (0.1, report)]), "b": REFUSED})
+        (client,) = story.clients
+        assert client.text == whole[:at] + report
+        assert client.outcome == "broken"
+
+    @pytest.mark.parametrize(
+        "scripts",
+        [
+            {"a": BEGUN, "b": REFUSED},
+            {"a": BEGUN, "b": Answer([(0.0, b"{}")], status=400, headers=JSON)},
+            {"a": BEGUN, "b": Answer(end="hang")},
+            {"a": BEGUN, "b": begun(" row", end="reset")},
+        ],
+        ids=["refused", "bad request", "silent", "breaks too"],
+    )
+    def test_it_is_tried_once_and_then_the_answer_breaks_off(self, scripts: Scripts) -> None:
+        story = play(scripts)
+        (client,) = story.clients
+        assert client.outcome == "broken"
+        assert client.status == 200
+        assert b'"error"' in client.text
+        assert not client.text.endswith(b"[DONE]\n\n")
+        assert [len(pool.requests) for name, pool in story.pools.items() if name in "ab"] == [1, 1]
+        assert [each.outcome for each in story.of(RequestFinished)] == [Outcome.FAILED_AFTER_COMMIT]
+        assert len(story.of(AttemptEnded)) == 2
+
+    def test_a_backup_that_has_nothing_to_add_ends_the_answer(self) -> None:
+        story = play({"a": BEGUN, "b": Answer([(0.1, chat([], "other"))])})
+        (client,) = story.clients
+        assert (text_of(client), client.outcome) == ("A hedge is a", "whole")
+
+    def test_a_backup_that_answers_with_a_document_is_spliced_too(self) -> None:
+        document = OpenAIChat().as_document(chat([" row", "."], "other"))
+        story = play({"a": BEGUN, "b": Answer([(0.1, document)], headers=JSON)})
+        (client,) = story.clients
+        assert (text_of(client), client.outcome) == ("A hedge is a row.", "whole")
+
+    def test_a_target_that_repeats_the_beginning_is_listened_to_from_there_on(self) -> None:
+        echo = {**CONTINUE, "targets.b.continues": "prefix_echo"}
+        story = play({"a": BEGUN, "b": rest("A hed", "ge is a ro", "w.")}, echo)
+        assert text_of(story.clients[0]) == "A hedge is a row."
+        story = play({"a": BEGUN, "b": rest("A garden", " is nice.")}, echo)
+        assert text_of(story.clients[0]) == "A hedge is a"
+        assert story.clients[0].outcome == "broken"
+
+    def test_a_target_that_cannot_is_not_asked(self) -> None:
+        story = play({"a": BEGUN, "b": REST}, {**CONTINUE, "targets.b.continues": "off"})
+        assert story.pools["b"].requests == []
+        assert story.clients[0].outcome == "broken"
+
+    def test_the_target_that_broke_off_is_asked_again_only_if_it_is_listed_twice(self) -> None:
+        twice = {"routes.<name>.on_stall": "continue", "targets.a.continues": "prefix"}
+        for listed, expected in ((["a", "a"], 2), (["a"], 1), (["a", "b"], 1)):
+            story = play({"a": [BEGUN, REST]}, {**twice, "routes.<name>.targets": listed})
+            assert len(story.pools["a"].requests) == expected
+
+    def test_a_target_that_was_not_asked_is_preferred_and_one_that_lost_may_be(self) -> None:
+        all_can = {**CONTINUE, "targets.c.continues": "prefix", "routes.<name>.targets": ["a", "b", "c"]}
+        late = {"a": Answer(end="hang"), "b": BEGUN, "c": REST}
+        assert play(late, all_can).of(AnswerRescued)[0].target == "c"
+        assert (
+            play({**late, "a": [Answer(end="hang"), REST]}, {**CONTINUE, "targets.a.continues": "prefix"})
+            .of(AnswerRescued)[0]
+            .target
+            == "a"
+        )
+
+    def test_it_is_paid_for_like_any_attempt_after_a_failure(self) -> None:
+        poor = {**CONTINUE, "routes.<name>.failover": {"budget": "0.1%", "burst": 1, "per_minute": 0}}
+        story = tell(settings(poor), {"a": BEGUN, "b": REST}, [Sent(at, STREAM) for at in (0.0, 100.0)])
+        assert [client.outcome for client in story.clients] == ["whole", "broken"]
+        assert [(each.reason, each.role) for each in story.of(HedgeSkipped)] == [(Reason.BUDGET, Role.FAILOVER)]
+
+    @pytest.mark.parametrize("extra", [b'"n":2,', b'"response_format":{"type":"json_object"},', b'"logprobs":true,'])
+    def test_what_cannot_be_continued_breaks_off(self, extra: bytes) -> None:
+        story = play({"a": BEGUN, "b": REST}, sent=Sent(0.0, STREAM.replace(b"{", b"{" + extra, 1)))
+        assert story.clients[0].outcome == "broken"
+        assert story.pools["b"].requests == []
+
+    def test_a_client_that_leaves_ends_the_rescue(self) -> None:
+        story = play({"a": BEGUN, "b": Answer(end="hang")}, sent=Sent(0.0, STREAM, leaves_after=40.0))
+        assert story.pools["b"].cancelled_at == [40.0]
+        assert outcomes(story)[-1] == ("b", Role.FAILOVER, Outcome.CLIENT_GONE)
+
+    def test_a_stream_that_nothing_happens_to_is_passed_on_as_it_came(self) -> None:
+        whole = b": ping\r\n\r\n" + chat(["A hedge ", "is a"], end=b"\r\n") + b"\n"
+        pieces = [(0.01, whole[at : at + 7]) for at in range(0, len(whole), 7)]
+        story = play({"a": Answer(pieces)}, {**CONTINUE, "targets.a.stream_usage": False})
+        assert story.clients[0].text == whole.rstrip() + b"\r\n\r\n"
+
+    def test_a_usage_that_nobody_asked_for_is_not_shown_after_a_splice(self) -> None:
+        story = play({"a": BEGUN, "b": REST})
+        assert b'"usage"' not in story.clients[0].text
+
+    def test_claude_goes_on_in_its_own_words(self) -> None:
+        whole = message(["A hedge ", "is a", "never"])
+        first = Answer([(0.1, whole[: whole.index(b"never")])], end="reset")
+        claude: dict[str, Any] = {"protocol": "anthropic"}
+        changes = {
+            "routes.<name>.on_stall": "continue",
+            "routes.<name>.targets": ["a", "b"],
+            "targets.a.protocol": "anthropic",
+            "targets.b": {"base_url": "http://b.example/v1", **claude, "continues": "last_message"},
+        }
+        body = b'{"model":"fast","stream":true,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}'
+        second = Answer([(0.1, message([" row", "."], "other"))])
+        story = play({"a": first, "b": second}, changes, Sent(0.0, body, path=b"/v1/messages"))
+        (client,) = story.clients
+        assert client.outcome == "whole"
+        assert client.text.count(b"event: message_start") == client.text.count(b"event: message_stop") == 1
+        assert b'"text":" row"' in client.text
+        asked = json.loads(story.pools["b"].requests[0][2])
+        assert asked["messages"][-1] == {"role": "assistant", "content": "A hedge is a"}
+        assert asked["max_tokens"] == 47
+
+    def test_without_it_nothing_is_different(self) -> None:
+        story = play({"a": BEGUN, "b": REST}, {**CONTINUE, "routes.<name>.on_stall": "error"})
+        (client,) = story.clients
+        assert client.outcome == "broken"
+        assert story.pools["b"].requests == []
+        assert client.text.startswith(b"".join(data for _, data in BEGUN.chunks))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sent", "backup"),
+    [
+        (CONTINUE, ASKED, REST),
+        (CONTINUE, ASKED, REFUSED),
+        (CONTINUE, ASKED, begun(" row")),
+        (RESTART, Sent(0.0, WHOLE), REST),
+    ],
+    ids=["continued", "refused", "breaks too", "begun anew"],
+)
+def test_a_rescued_request_leaves_no_cycle_for_the_collector(
+    changes: Mapping[str, object], sent: Sent, backup: Script
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        story = play({"a": BEGUN, "b": backup}, changes, sent)
+        assert len(story.of(AttemptEnded)) == 2
+        assert [o for o in gc.get_objects() if isinstance(o, Flight | Attempt | Run | Rescue)] == []
+    finally:
+        gc.enable()
+
+
+class TestRestart:
+    def test_a_client_that_has_got_nothing_gets_another_answer_whole(self) -> None:
+        story = play({"a": BEGUN, "b": rest("A ", "hedge.")}, RESTART, Sent(0.0, WHOLE))
+        (client,) = story.clients
+        assert client.status == 200
+        assert json.loads(client.text)["choices"][0]["message"]["content"] == "A hedge."
+        assert client.answer_headers[b"x-hedgerow-target"] == b"b"
+        assert client.answer_headers[b"x-hedgerow-attempts"] == b"2"
+        assert [each.chars for each in story.of(AnswerRescued)] == [0]
+        assert json.loads(story.pools["b"].requests[0][2])["messages"] == [{"role": "user", "content": "hi"}]
+
+    def test_where_that_fails_too_the_client_is_told_properly(self) -> None:
+        story = play({"a": BEGUN, "b": REFUSED}, RESTART, Sent(0.0, WHOLE))
+        (client,) = story.clients
+        assert client.status == 504
+        assert json.loads(client.text)["error"]["code"] == FailureClass.TIMEOUT_STALL
+
+    def test_an_answer_that_is_too_long_is_not_begun_anew(self) -> None:
+        small = {**RESTART, "server.limits.answer_bytes": "1KiB"}
+        story = play({"a": rest(*["x" * 100] * 9), "b": REST}, small, Sent(0.0, WHOLE))
+        assert story.clients[0].status == 502
+        assert story.pools["b"].requests == []
+
+    def test_a_stream_is_not_begun_anew(self) -> None:
+        story = play({"a": BEGUN, "b": REST}, RESTART)
+        assert story.clients[0].outcome == "broken"
+        assert story.pools["b"].requests == []
+
+    def test_continue_does_it_too(self) -> None:
+        changes = {**RESTART, "routes.<name>.on_stall": "continue"}
+        story = play({"a": BEGUN, "b": rest("A ", "hedge.")}, changes, Sent(0.0, WHOLE))
+        assert b'"A hedge."' in story.clients[0].text
