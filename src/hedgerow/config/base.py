@@ -18,7 +18,7 @@ Patience = Annotated[float, duration(0.001, DAY)]
 class Model(BaseModel):
     """Immutable, knows all its keys, and keeps values (which may be secrets) out of its error messages."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

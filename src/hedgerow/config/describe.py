@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic.fields import FieldInfo
 
 from hedgerow.config.base import Model
+from hedgerow.config.docstrings import docstrings_of
 from hedgerow.config.fields import Leaf
 from hedgerow.config.providers import PROVIDERS
 from hedgerow.config.settings import Settings
@@ -57,18 +58,27 @@ def _sections(model: type[Model], path: str, text: str = "") -> Iterator[_Sectio
     """`model` and all models below it, in the order of the file."""
     keys: list[Key] = []
     below: list[tuple[type[Model], str, str]] = []
+    texts = docstrings_of(model)
     for name, field in model.model_fields.items():
         here = f"{path}.{name}" if path else name
         leaf = next((each for each in field.metadata if isinstance(each, Leaf)), None)
         if leaf is not None:
-            keys.append(Key(here, leaf.label, _default(field, leaf), field.description or ""))
+            keys.append(Key(here, leaf.label, _default(field, leaf), texts.get(name, "")))
             continue
         inner, named = _model_of(field.annotation)
-        words = field.description or (inner.__doc__ or "").strip()
+        words = texts.get(name) or (inner.__doc__ or "").strip()
         below.append((inner, f"{here}.<name>" if named else here, words))
     yield _Section(path, text, tuple(keys))
     for inner, here, words in below:
         yield from _sections(inner, here, words)
+
+
+def models(model: type[Model] = Settings) -> Iterator[type[Model]]:
+    """`model` and all models below it."""
+    yield model
+    for field in model.model_fields.values():
+        if not any(isinstance(each, Leaf) for each in field.metadata):
+            yield from models(_model_of(field.annotation)[0])
 
 
 def _model_of(annotation: Any) -> tuple[type[Model], bool]:

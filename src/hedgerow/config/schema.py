@@ -7,6 +7,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from hedgerow.config.describe import models
+from hedgerow.config.docstrings import docstrings_of
 from hedgerow.config.fields import SAME_AS
 from hedgerow.config.settings import Settings
 
@@ -23,8 +25,13 @@ class _Generator(GenerateJsonSchema):
 def json_schema() -> dict[str, Any]:
     """The schema, as committed in docs/hedgerow.schema.json."""
     schema = Settings.model_json_schema(schema_generator=_Generator)
-    for each in (schema, *schema["$defs"].values()):
-        each["properties"] = {name: _may_be_empty(inner) for name, inner in each["properties"].items()}
+    for model in set(models()):
+        each = schema if model is Settings else schema["$defs"][model.__name__]
+        texts = docstrings_of(model)
+        each["properties"] = {
+            name: _may_be_empty(dict(sorted({**inner, "description": texts[name]}.items())) if name in texts else inner)
+            for name, inner in each["properties"].items()
+        }
     _tidy(schema)
     return {"$schema": _DRAFT, "title": "hedgerow.yaml", **schema}
 
