@@ -24,9 +24,10 @@ from urllib.parse import quote
 from hedgerow.config import Settings
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers
+from hedgerow.gateway.answers import refuse
 from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.gateway.build import build
-from hedgerow.gateway.core import Gateway, refuse
+from hedgerow.gateway.core import Gateway
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.gateway.listening import listeners_of
 from hedgerow.http.client import Pool
@@ -149,6 +150,7 @@ class Application:
                 case "lifespan.shutdown":
                     if self._gateway is not None:
                         self._gateway.close()
+                        await self._gateway.keeping.closed()
                     await asyncio.gather(*(pool.close() for pool in self._pools))
                     self._no_more_events()
                     await send({"type": "lifespan.shutdown.complete"})

@@ -330,3 +330,19 @@ def test_what_happens_is_written_to_the_event_log(key: str, lab: LabProcess, tmp
         "request_finished",
     ]
     assert events[3]["usage"]["source"] == "reported"
+
+
+@e2e
+@effect_of("server.redis")
+def test_what_is_kept_is_told_to_redis(key: str, lab: LabProcess) -> None:
+    base: Document = {
+        "targets": {name: {"base_url": lab.base_url} for name in "ab"},
+        "routes": {"fast": {"targets": ["a", "b"], "hedge": {"mode": "race"}, "losers": "keep"}},
+        "server": {"listen": "127.0.0.1:0"},
+    }
+    with socket.create_server(("127.0.0.1", 0)) as redis:
+        redis.settimeout(20)
+        with serve(key, f"redis://127.0.0.1:{redis.getsockname()[1]}/0", base=base) as gateway:
+            assert post(gateway, WHOLE, {"x-lab-script": script(ttft_ms=0, gap_ms=0, tokens=1)})[0] == 200
+            with redis.accept()[0] as connection:
+                assert connection.recv(1) == b"*"  # a command of Redis's protocol begins

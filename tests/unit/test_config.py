@@ -137,6 +137,7 @@ server:
   default_route: fast
   log_level: debug
   event_log: events.jsonl
+  redis: rediss://:word@cache:6380/2
 """
 
 ISSUE = """\
@@ -226,6 +227,8 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert (fast.reasoning_counts, fast.nonstream_as_stream, fast.endpoints) == (False, True, ("/v1/audio/speech",))
     assert (a.protocol, a.key_header, a.stream_usage) == (("openai", "anthropic"), "api-key", False)
     assert (fast.losers, list(fast.keep.model_dump().values())) == ("keep", [5.0, 500_000_000, 9000, 3600.0, "content"])
+    assert full.server.redis is not None
+    assert full.server.redis.get_secret_value() == "rediss://:word@cache:6380/2"
     assert full.server.event_log == folder / "events.jsonl"
     assert fast.timeouts.model_dump() == {"first_token": 3.0, "stall": 2.0, "total": 60.0}
     server = full.server

@@ -576,7 +576,12 @@ ROUTES = [
     ),
 ]
 
+REDIS_URL = "expected the URL of a Redis, such as redis://127.0.0.1:6379/0, rediss://:password@host:6380"
 SERVER = [
+    *(
+        (f"no Redis: {written}", server(f"redis: {written}"), [f"4: server.redis: {REDIS_URL}"])
+        for written in ("localhost:6379", "http://x", "redis://", "redis://host/name", "6379", "[redis://host]")
+    ),
     (
         "a port alone",
         server("listen: 8080"),

@@ -22,8 +22,8 @@ def within(story: Callable[[VirtualLoop], Coroutine[Any, Any, None]]) -> None:
 
 
 def opened(keeping: Keeping, name: str, tenant: str = "t", *, ttl: float = 100.0, asks: bytes | None = None) -> Record:
-    record = Record(name, "route", tenant, None if asks is None else (tenant, asks), 1)
-    keeping.open(record, ttl)
+    record = Record(name, "route", tenant, None if asks is None else (tenant, asks), 1, ttl)
+    keeping.open(record)
     return record
 
 

@@ -298,6 +298,7 @@ def test_who_is_out_stays_out() -> None:
         ({"reuse_port": True}, ["server.reuse_port"]),
         ({"certificate": Certificate(cert="c", key="k")}, ["server.tls"]),
         ({"event_log": "x"}, ["server.event_log"]),
+        ({"redis": "redis://x"}, ["server.redis"]),
         ({"http": Limits(header_bytes=1)}, ["server.limits.header_bytes"]),
         ({"http": Limits(body_bytes=1)}, ["server.limits.body_bytes"]),
         ({"http": Limits(header_timeout=1)}, ["server.timeouts.header"]),
@@ -325,7 +326,7 @@ def test_what_cannot_change_in_a_running_process_is_named(server: Mapping[str, A
 
 def test_every_setting_of_the_server_is_either_applied_or_named() -> None:
     applied = {"api_keys", "held_bytes", "answer_bytes", "replay_bytes", "drain", "log_level", "admin_token", "reload"}
-    named = {"host", "port", "reuse_port", "certificate", "http", "event_log"}
+    named = {"host", "port", "reuse_port", "certificate", "http", "event_log", "redis"}
     assert applied | named == set(blueprint().server.__struct_fields__)
 
 

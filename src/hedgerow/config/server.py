@@ -11,6 +11,7 @@ from hedgerow.config.base import DAY, GIB, KIB, MIB, Model, Patience
 from hedgerow.config.fields import FLAG, OUTPUT, REQUIRED_FILE, duration, one_of, problem, size, text
 from hedgerow.config.hedge import Cap
 from hedgerow.config.network import ADDRESS, API_KEYS, TOKEN, TOKEN_FILE, Address, SecretFile
+from hedgerow.config.redis import REDIS
 
 
 class ServerTls(Model):
@@ -102,6 +103,9 @@ Left out: the first one."""
     event_log: Annotated[Path | None, OUTPUT] = None
     """A file to which one line of JSON is added for everything that happens to requests and attempts: when each was \
 sent, its first token, tokens, outcome, why no hedge started. No prompts, answers or keys."""
+    redis: Annotated[SecretStr | None, REDIS] = None
+    """A Redis in which several gateways (or processes, see `reuse_port`) share the answers of losers that routes keep \
+(`losers: keep`), so that each can show what another has kept. Left out, each has its own. Needs `hedgerow[redis]`."""
     reload: Annotated[Literal["watch", "signal", "off"], one_of("watch", "signal", "off")] = "watch"
     """When this file is read again: `watch`, within seconds of its change, on SIGHUP and over the admin API; \
 `signal`, on SIGHUP and over the admin API only; `off`, never. A faulty file changes nothing and is told in the log."""

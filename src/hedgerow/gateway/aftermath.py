@@ -15,7 +15,7 @@ import msgspec
 from hedgerow.events import Outcome, Usage
 from hedgerow.gateway.keeping import Content, Keeping, Record
 from hedgerow.gateway.trial import answer_in
-from hedgerow.policy.alternatives import KeepSettings, Saying
+from hedgerow.policy.alternatives import NO_DOCUMENT, KeepSettings, Saying
 from hedgerow.wire.request import forbids_storing
 from hedgerow.wire.whole import is_event_stream
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.flight import Flight
     from hedgerow.gateway.landing import Landing
+    from hedgerow.gateway.sharing import Shared
 
 NO_STORE = "cache-control: no-store"
 """The trait of a request whose client forbids to store anything of it."""
@@ -130,7 +131,7 @@ class Straggler:
 class Aftermath:
     """Of one request: whom it lets run on, and what is kept of them and of the winner."""
 
-    __slots__ = ("_attempts", "_content", "_keeping", "_record", "_running", "_settings", "flight")
+    __slots__ = ("_attempts", "_content", "_earlier", "_keeping", "_record", "_running", "_settings", "flight")
 
     def __init__(self, flight: Flight, settings: KeepSettings, content: Content | None) -> None:
         self.flight = flight
@@ -140,6 +141,9 @@ class Aftermath:
         self._record: Record | None = None
         self._running: dict[Attempt, Straggler] = {}
         self._attempts = 0
+        self._earlier: list[Saying] = []
+        if content is not None and self._keeping.shared is not None and not self._keeping.has(content):
+            self._keeping.shared.run(self._ask_others(self._keeping.shared, content))
 
     @property
     def keeps(self) -> bool:
@@ -172,10 +176,10 @@ class Aftermath:
     def won(self) -> None:
         """The winner is about to be delivered."""
         flight, keeping = self.flight, self._keeping
-        if self._running or keeping.has(self._content):
-            pending = 1 + len(self._running)
-            self._record = Record(flight.request_id, flight.route.name, flight.ask.tenant, self._content, pending)
-            keeping.open(self._record, self._settings.ttl)
+        if self._running or self._earlier or keeping.has(self._content):
+            whose = flight.request_id, flight.route.name, flight.ask.tenant
+            self._record = Record(*whose, self._content, 1 + len(self._running), self._settings.ttl)
+            keeping.open(self._record, self._earlier)
 
     def say(self, attempt: Attempt, body: bytes, usage: Usage | None, *, won: bool = False) -> None:
         """An attempt's answer is whole."""
@@ -206,24 +210,27 @@ class Aftermath:
             return
         self._keeping.stragglers.discard(straggler)
         if self._record is not None:
-            self._record.passed()
+            self._keeping.passed(self._record)
         if self._attempts and not self._running:
             self.flight.settle(self._attempts)
 
     def landed(self, attempts: int) -> bool:
         """The request is over for its client after so many attempts; whether some of them run on."""
         if self._record is not None:
-            self._record.passed()
+            self._keeping.passed(self._record)
         self._attempts = attempts
         return bool(self._running)
 
-    def _document(self, body: bytes) -> msgspec.Raw | None:
+    async def _ask_others(self, shared: Shared, content: Content) -> None:
+        self._earlier = await shared.asked_before(content)
+
+    def _document(self, body: bytes) -> msgspec.Raw:
         try:
             if is_event_stream(body):
                 body = self.flight.protocol.as_document(body)
             msgspec.json.decode(body)
         except (ValueError, RecursionError):
-            return None
+            return NO_DOCUMENT
         return msgspec.Raw(body)
 
     def _cost(self, attempt: Attempt, usage: Usage | None) -> int | None:

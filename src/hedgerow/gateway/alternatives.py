@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,20 @@ import msgspec
 
 from hedgerow.errors import RequestError
 from hedgerow.gateway import headers
-from hedgerow.gateway.answers import JSON
+from hedgerow.gateway.answers import JSON, refuse
 from hedgerow.gateway.keeping import Record
 from hedgerow.http.exchange import Exchange
 from hedgerow.policy.alternatives import Alternative
+from hedgerow.wire import lookup
 
 if TYPE_CHECKING:
     from hedgerow.gateway.core import Gateway
+    from hedgerow.gateway.sharing import Shared
 
 _PATH = re.compile(rb"/v1/hedgerow/requests/([\x21-\x2e\x30-\x7e]{1,200})/alternatives")
 _STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+_LISTENING = 600.0
+"""Seconds for which a client may listen to what another gateway keeps."""
 _NO_STORE = b"cache-control: no-store\r\n"
 
 
@@ -35,17 +40,50 @@ def answer(gateway: Gateway, exchange: Exchange) -> None:
     """
     request_id = request_of(exchange.target.partition(b"?")[0]) or ""
     tenant = headers.tenant_of(headers.read(exchange.headers).authorization)
-    record = gateway.keeping.find(request_id, tenant)
-    if record is None:
-        message = (
-            "Nothing is kept of this request: its id is not known here or its time is over, "
-            "it had no losers (then its answer has no x-hedgerow-alternatives), or it was made with another key."
-        )
-        raise RequestError(404, message, code="not_found")
-    if exchange.method == b"GET" and _wants_events(exchange):
+    events = exchange.method == b"GET" and _wants_events(exchange)
+    record, shared = gateway.keeping.find(request_id, tenant), gateway.keeping.shared
+    if record is not None:
+        _show(exchange, record, events=events)
+    elif shared is not None:
+        shared.run(_show_from_elsewhere(exchange, shared, tenant, request_id, events=events))
+    else:
+        raise _NOTHING_KEPT
+
+
+_NOTHING_KEPT = RequestError(
+    404,
+    "Nothing is kept of this request: its id is not known here or its time is over, "
+    "it had no losers (then its answer has no x-hedgerow-alternatives), or it was made with another key.",
+    code="not_found",
+)
+
+
+def _show(exchange: Exchange, record: Record, *, events: bool) -> None:
+    if events:
         _Listening(exchange, record)
     else:
         exchange.respond(200, JSON, msgspec.json.encode(record.view()), _NO_STORE)
+
+
+async def _show_from_elsewhere(
+    exchange: Exchange, shared: Shared, tenant: str, request_id: str, *, events: bool
+) -> None:
+    try:
+        found = await shared.find(tenant, request_id)
+    except Exception:
+        exchange.abort()
+        raise
+    if found is None:
+        refuse(exchange, lookup(exchange.method, exchange.target), _NOTHING_KEPT)
+        return
+    record, after = found
+    _show(exchange, record, events=events)
+    if events and record.pending:
+        async with contextlib.aclosing(shared.follow(record, after, _LISTENING)) as news:
+            async for _ in news:
+                if not record.heard:  # the client has left
+                    return
+        record.silence()
 
 
 def _wants_events(exchange: Exchange) -> bool:

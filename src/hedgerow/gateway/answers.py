@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hedgerow.errors import RequestError
 from hedgerow.events import Failure, FailureClass, Headers
 from hedgerow.gateway.headers import to_client
 from hedgerow.gateway.keeping import alternatives_path
+from hedgerow.http.exchange import Exchange
 from hedgerow.policy.failures import client_status
+from hedgerow.wire.base import Protocol
 from hedgerow.wire.failures import as_json
 from hedgerow.wire.whole import is_event_stream
 
@@ -29,6 +32,13 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     status: int
     fields: bytes
     body: bytes
+
+
+def refuse(exchange: Exchange, protocol: Protocol, error: RequestError) -> None:
+    """Answer a request that is not sent anywhere."""
+    kind = "authentication_error" if error.status == 401 else "invalid_request_error"
+    body = protocol.error_body(error.status, error.message, kind=kind, code=error.code, param=error.param)
+    exchange.respond(error.status, JSON, body)
 
 
 def marks(flight: Landing, answered_by: Attempt) -> bytes:

@@ -72,6 +72,7 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None], source: 
     whole = await _drain(server, limit, at_once)
     await reloader.close()
     gateway.close()
+    await gateway.keeping.closed()
     no_more_events()
     return 0 if whole else 1
 

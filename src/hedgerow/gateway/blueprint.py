@@ -139,6 +139,7 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
     event_log: str | None = None
     admin_token: str | None = None
     reload: str = "watch"
+    redis: str | None = None
 
 
 class Blueprint(_Part, frozen=True, kw_only=True):

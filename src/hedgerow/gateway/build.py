@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from hedgerow.errors import ConfigError
 from hedgerow.events import Listener
+from hedgerow.gateway import sharing
 from hedgerow.gateway.blueprint import Blueprint, RouteBlueprint, TargetBlueprint
 from hedgerow.gateway.core import Gateway
 from hedgerow.gateway.gates import gates_of
@@ -26,6 +27,7 @@ from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.naming import RouteNames
 from hedgerow.policy.plan import Candidate, Place
+from hedgerow.state.redis_log import RedisLog
 from hedgerow.wire.base import Family
 from hedgerow.wire.override import tree_of
 
@@ -73,6 +75,7 @@ class Builder:
             id_prefix=f"hr-{secrets.token_hex(5)}",
             controls=self._shared.controls,
             listeners=self._listeners,
+            shared=_shared(blueprint.server.redis, loop),
         )
         gateway.install(parts)
         return gateway, parts
@@ -117,6 +120,10 @@ class Builder:
         self._health.watch({name: Watch(each.breaker, each.model is None) for name, each in targets.items()})
         self._shared.prices = {name: each.price for name, each in targets.items() if each.price is not None}
         self._shared.funds.resize(blueprint.budget, blueprint.tenant_budget, now)
+
+
+def _shared(redis: str | None, loop: asyncio.AbstractEventLoop) -> sharing.Shared | None:
+    return None if redis is None else sharing.Shared(RedisLog(redis), loop)
 
 
 def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site], gates: Gates | None) -> Ways:

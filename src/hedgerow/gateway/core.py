@@ -18,7 +18,7 @@ from hedgerow.errors import RequestError
 from hedgerow.events import Headers, Listener, RequestRepeated
 from hedgerow.gateway import admin, headers, keys, pages
 from hedgerow.gateway.access import Access, Token
-from hedgerow.gateway.answers import JSON
+from hedgerow.gateway.answers import refuse
 from hedgerow.gateway.flight import Flight
 from hedgerow.gateway.keeping import Keeping
 from hedgerow.gateway.once import Once
@@ -36,6 +36,7 @@ from hedgerow.wire.request import forbids_storing
 
 if TYPE_CHECKING:
     from hedgerow.gateway.reload import Reloader
+    from hedgerow.gateway.sharing import Shared
 
 LINGER = 1.0
 """Seconds an upstream may take at least, and twice that at most, to end its body after its protocol's end marker."""
@@ -68,11 +69,12 @@ class Gateway:
         limits: Limits = Limits(),  # noqa: B008  # frozen
         controls: Controls | None = None,
         listeners: Sequence[Listener] = (),
+        shared: Shared | None = None,
     ) -> None:
         self.loop = loop
         self.alarm = Alarm(loop)
         self.limits = limits
-        self.keeping = Keeping(loop)
+        self.keeping = Keeping(loop, shared=shared)
         """The answers of losers, where routes keep them."""
         self.draining = False
         self.debug = logging.getLogger("hedgerow.gateway").isEnabledFor(logging.DEBUG)
@@ -264,10 +266,3 @@ class Gateway:
         self._reaper = self.loop.call_later(LINGER, self._reap) if self._overdue else None
         for call in overdue:
             call.cancel()
-
-
-def refuse(exchange: Exchange, protocol: Protocol, error: RequestError) -> None:
-    """Answer a request that is not sent anywhere."""
-    kind = "authentication_error" if error.status == 401 else "invalid_request_error"
-    body = protocol.error_body(error.status, error.message, kind=kind, code=error.code, param=error.param)
-    exchange.respond(error.status, JSON, body)

@@ -256,4 +256,5 @@ def _server(server: config.ServerSettings) -> ServerBlueprint:
         event_log=None if server.event_log is None else str(server.event_log),
         admin_token=server.admin.secret,
         reload=server.reload,
+        redis=None if server.redis is None else server.redis.get_secret_value(),
     )

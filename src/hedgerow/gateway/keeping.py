@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.policy.alternatives import MOST, Alternative, Alternatives, Saying
 
 if TYPE_CHECKING:
     from hedgerow.gateway.aftermath import Straggler
+    from hedgerow.gateway.sharing import Shared
 
 MOST_REQUESTS = 10_000
 MOST_BYTES = 64 * 1024 * 1024
@@ -28,9 +29,22 @@ def alternatives_path(request_id: str) -> str:
 class Record:
     """What is kept of one request. Only its own `tenant` may see it."""
 
-    __slots__ = ("_hearers", "alternatives", "content", "pending", "request_id", "route", "size", "tenant", "timer")
+    __slots__ = (
+        "_hearers",
+        "alternatives",
+        "content",
+        "pending",
+        "request_id",
+        "route",
+        "size",
+        "tenant",
+        "timer",
+        "ttl",
+    )
 
-    def __init__(self, request_id: str, route: str, tenant: str, content: Content | None, pending: int) -> None:
+    def __init__(
+        self, request_id: str, route: str, tenant: str, content: Content | None, pending: int, ttl: float
+    ) -> None:
         self.request_id = request_id
         self.route = route
         self.tenant = tenant
@@ -38,6 +52,8 @@ class Record:
         self.alternatives = Alternatives()
         self.pending = pending
         """Attempts that may still answer."""
+        self.ttl = ttl
+        """Seconds for which it is kept."""
         self.size = 0
         self.timer: TimerHandle | None = None
         self._hearers: list[Hearer] = []
@@ -46,6 +62,11 @@ class Record:
     def name(self) -> tuple[str, str]:
         """Whose it is, and what it is called."""
         return self.tenant, self.request_id
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._hearers)
 
     def hear(self, hearer: Hearer) -> None:
         """Have it told what is there, and what comes, until `leave`."""
@@ -93,8 +114,16 @@ class Record:
 class Keeping:
     """All that is kept by one gateway. Each record leaves at the end of its time, sooner if there is no room."""
 
-    def __init__(self, loop: AbstractEventLoop, requests: int = MOST_REQUESTS, room: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        requests: int = MOST_REQUESTS,
+        room: int = MOST_BYTES,
+        shared: Shared | None = None,
+    ) -> None:
         self._loop = loop
+        self.shared = shared
+        """Where other gateways keep theirs and see ours; None where this one is alone."""
         self._requests = requests
         self._room = room
         self._records: dict[tuple[str, str], Record] = {}
@@ -114,17 +143,19 @@ class Keeping:
         """Whether something was said to a request like this one."""
         return content is not None and content in self._by_content
 
-    def open(self, record: Record, ttl: float) -> None:
-        """Keep it from now on, and with it what was said earlier to requests of the same content."""
+    def open(self, record: Record, earlier: Iterable[Saying] = ()) -> None:
+        """Keep it from now on, and with it what was said before to the same question, elsewhere `earlier`."""
         if (namesake := self._records.get(record.name)) is not None:  # clients may name their requests
             self._forget(namesake)
         self._records[record.name] = record
-        record.timer = self._loop.call_later(ttl, self._forget, record)
+        record.timer = self._loop.call_later(record.ttl, self._forget, record)
+        if self.shared is not None:
+            self.shared.opened(record)
         if record.content is not None:
-            earlier = self._by_content.get(record.content)
+            before = self._by_content.get(record.content)
             self._by_content[record.content] = record
-            oldest = self._loop.time() - ttl
-            for saying in () if earlier is None else earlier.alternatives.sayings()[-MOST:]:
+            oldest = self._loop.time() - record.ttl
+            for saying in list(earlier if before is None else before.alternatives.sayings())[-MOST:]:
                 if saying.at > oldest:
                     self.add(record, saying)
         self._make_room()
@@ -137,7 +168,15 @@ class Keeping:
         record.size += size
         self._room -= size
         record.add(saying)
+        if self.shared is not None:
+            self.shared.said(record, saying)
         self._make_room()
+
+    def passed(self, record: Record) -> None:
+        """One of its pending attempts has answered, or will not."""
+        record.passed()
+        if self.shared is not None:
+            self.shared.passed(record)
 
     def close(self) -> None:
         """Nothing more will be asked: break off who runs on, and forget everything."""
@@ -145,6 +184,11 @@ class Keeping:
             straggler.break_off()
         for record in tuple(self._records.values()):
             self._forget(record)
+
+    async def closed(self) -> None:
+        """Call `close` first. What other gateways are to see has been written."""
+        if self.shared is not None:
+            await self.shared.close()
 
     def _make_room(self) -> None:
         while (len(self._records) > self._requests or self._room < 0) and self._records:
@@ -165,4 +209,4 @@ class Keeping:
 
 def _size(saying: Saying) -> int:
     """Bytes that it takes, about: its text is there twice, as it is and as it is compared."""
-    return 1_000 + 4 * len(saying.answer.text) + len(saying.document or b"")
+    return 1_000 + 4 * len(saying.answer.text) + len(saying.document)

@@ -177,7 +177,12 @@ def needs_restart(old: ServerBlueprint, new: ServerBlueprint) -> Iterator[str]:
             yield key
 
 
-_FIXED = {"certificate": "server.tls", "reuse_port": "server.reuse_port", "event_log": "server.event_log"}
+_FIXED = {
+    "certificate": "server.tls",
+    "reuse_port": "server.reuse_port",
+    "event_log": "server.event_log",
+    "redis": "server.redis",
+}
 _FIXED_HTTP = {
     "header_bytes": "server.limits.header_bytes",
     "body_bytes": "server.limits.body_bytes",

@@ -16,6 +16,8 @@ from hedgerow.policy.price import show_dollars
 MOST = 20
 """Sayings that are kept for one request; with more the oldest go."""
 
+NO_DOCUMENT = msgspec.Raw(b"null")
+
 
 class KeepSettings(msgspec.Struct, frozen=True, gc=False):
     """How far a loser may run on after the win: `time` in seconds, money and tokens of the whole attempt.
@@ -37,7 +39,7 @@ class KeepSettings(msgspec.Struct, frozen=True, gc=False):
 class Saying(msgspec.Struct, frozen=True, gc=False):
     """One attempt's whole answer. Times are seconds from its launch; `at` is when it was whole.
 
-    `document` is the body where that is JSON; of a stream what it amounts to.
+    `document` is the body where that is JSON, of a stream what it amounts to; else `NO_DOCUMENT`.
     """
 
     request_id: str
@@ -49,7 +51,7 @@ class Saying(msgspec.Struct, frozen=True, gc=False):
     took: float
     at: float
     answer: Answer
-    document: msgspec.Raw | None = None
+    document: msgspec.Raw = NO_DOCUMENT
     usage: Usage | None = None
     nanousd: int | None = None
 
