@@ -126,8 +126,8 @@ with a key of its own, and one that a broken connection left in doubt may be sen
 neither OpenAI's nor Anthropic's API takes one."""
     continues: Annotated[str, one_of("off", *Form)] = "off"
     """How the target is asked to go on with an answer that another began, if it can: `continue_final_message` (vLLM, \
-SGLang), `prefix` (DeepSeek's beta API), `prefix_echo` (Mistral), `last_message` (Claude up to 4.5, OpenRouter, \
-llama.cpp)."""
+SGLang, llama.cpp), `prefix` (DeepSeek's beta API), `prefix_echo` (Mistral), `last_message` (Claude up to 4.5, \
+OpenRouter)."""
     price: Price | None = None
     first_token: Annotated[float | None, duration(0.001, DAY, nullable=True)] = None
     """How long an attempt here may run without a first token, in place of the `timeouts.first_token` of its route: \

@@ -25,13 +25,13 @@ class Form(StrEnum):
     """How a target is asked to go on with an assistant message that has been begun."""
 
     FINAL_MESSAGE = "continue_final_message"
-    """It is the last of the messages, and the body says so: vLLM, SGLang."""
+    """It is the last of the messages, and the body says so: vLLM, SGLang, llama.cpp."""
     PREFIX = "prefix"
     """It is the last of the messages and says so itself: DeepSeek's beta API."""
     PREFIX_ECHO = "prefix_echo"
     """The same, and the answer begins with it: Mistral."""
     LAST_MESSAGE = "last_message"
-    """It is the last of the messages: Anthropic, OpenRouter, llama.cpp."""
+    """It is the last of the messages: Anthropic, OpenRouter."""
 
 
 _EVENT_END = re.compile(rb"(?>\r\n|\r|\n)(?:\r\n|\r|\n)")
