@@ -17,6 +17,7 @@ from hedgerow.gateway.build import build
 from hedgerow.gateway.core import LINGER, Gateway
 from hedgerow.gateway.flight import Flight
 from hedgerow.gateway.party import Party
+from hedgerow.gateway.rescue import Rescue
 from hedgerow.gateway.trial import Trial
 from hedgerow.http.client_call import ClientCall
 from hedgerow.http.client_connection import ClientConnection
@@ -109,6 +110,7 @@ HELD = (
     Party,
     Race,
     Reply,
+    Rescue,
     Run,
     ServerExchange,
     Straggler,

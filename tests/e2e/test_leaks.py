@@ -133,6 +133,8 @@ def every_mode(labs: Labs) -> Config:
     common = {key: value for key, value in made["routes"]["fast"].items() if key != "hedge"}
     hedge = made["routes"]["fast"]["hedge"]
     race = {"mode": "race"}
+    for target in made["targets"].values():
+        target["continues"] = "last_message"
     made["targets"]["primary"] |= {"api_keys": ["sk-1", "sk-2"], "idempotency_header": "Idempotency-Key"}
     made["routes"] |= {
         "raced": {**common, "hedge": race},
@@ -159,11 +161,14 @@ def every_mode(labs: Labs) -> Config:
         "rotated": {**common, "hedge": hedge, "order": "rotate", "sticky": {"by": "x-session", "ttl": "1s"}},
         "fastest": {**common, "hedge": hedge, "order": "fastest"},
         "once": {**common, "hedge": hedge, "idempotency": {"window": "1s", "linger": "1s", "streams": True}},
+        "continued": {**common, "hedge": hedge, "on_stall": "continue"},
+        "begun anew": {**common, "hedge": hedge, "on_stall": "restart", "nonstream_as_stream": True},
     }
     return made
 
 
 NAMED = ("rotated", "once", "late")
+RESCUED = ("continued", "begun anew")
 MORE = {"once": {409, 422}, "held": {502}}
 """What requests of these routes may be answered as well."""
 
@@ -181,10 +186,14 @@ def mixed() -> list[Kind]:
         (everywhere(tokens=3), {200}),
         (everywhere(tokens=60), {200}),
     ]
+    rescues = [(at_primary(fault=fault, tokens=6, at=2), {200}) for fault in ("cut", "error", "stall")]
     kinds: list[Kind] = []
-    for model in ("fast", "raced", "kept", "late", "chained", "gated", "held", "rotated", "fastest", "once"):
-        for headers, statuses in troubles:
+    models = "fast", "raced", "kept", "late", "chained", "gated", "held", "rotated", "fastest", "once", *RESCUED
+    for model in models:
+        for headers, statuses in troubles if model not in RESCUED else troubles + rescues:
             for number, stream in enumerate((True, False)):
+                if stream and model == "begun anew" and (headers, statuses) in rescues:
+                    continue  # a stream is not begun anew
                 body = chat(model=model, stream=stream)
                 fields = headers | ({} if model not in NAMED else {"x-session": model, "x-hedgerow-request-id": "same"})
                 if model == "once":

@@ -199,6 +199,12 @@ class TestContinue:
             == "a"
         )
 
+    def test_another_key_of_the_target_that_broke_off_is_asked_after_other_targets(self) -> None:
+        keys = {**CONTINUE, "targets.a.api_keys": ["k-1", "k-2"], "targets.a.continues": "prefix"}
+        assert play({"a": BEGUN, "b": REST}, keys).of(AnswerRescued)[0].target == "b"
+        alone = {**keys, "routes.<name>.targets": ["a"]}
+        assert play({"a": [BEGUN, REST]}, alone).of(AnswerRescued)[0].target == "a"
+
     def test_it_is_paid_for_like_any_attempt_after_a_failure(self) -> None:
         poor = {**CONTINUE, "routes.<name>.failover": {"budget": "0.1%", "burst": 1, "per_minute": 0}}
         story = tell(settings(poor), {"a": BEGUN, "b": REST}, [Sent(at, STREAM) for at in (0.0, 100.0)])

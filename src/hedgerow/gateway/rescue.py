@@ -149,14 +149,13 @@ class Rescue:
         return None
 
     def _others(self, winner: Attempt) -> Iterator[tuple[int, Target]]:
-        """Candidates and their targets: those not asked before first, the one that broke off only if listed twice."""
+        """Candidates and their targets: those not asked before first, the one that broke off last, if listed twice."""
         flight = self._flight
         listed = [(candidate, flight.route.targets[index]) for candidate, index in enumerate(flight.order)]
-        asked = [attempt.target for attempt in flight.attempts]
-        fresh = [entry for entry in listed if entry[1] not in asked]
-        again = [entry for entry in listed if entry[1] in asked and entry[1] is not winner.target]
-        same = [entry for entry in listed if entry[1] is winner.target][1:]
-        yield from (*fresh, *again, *same)
+        asked, lost = {attempt.target.name for attempt in flight.attempts}, winner.target
+        others = [entry for entry in listed if entry[1] is not lost]
+        yield from sorted(others, key=lambda entry: (entry[1].name == lost.name, entry[1].name in asked))
+        yield from [entry for entry in listed if entry[1] is lost][1:]
 
     def _body(self, target: Target) -> bytes | None:
         flight, continuation = self._flight, self._continuation
