@@ -690,16 +690,18 @@ def test_a_rescue_that_nobody_could_come_to_is_warned_about() -> None:
         ("[a, b]", "on_stall: restart", "only with nonstream_as_stream can an answer break off before its client has"),
         ("[a, b]", "on_stall: continue", "none of the route's targets says how it continues an answer"),
         ("[a, c]", "on_stall: continue", None),
+        ("[d]", "on_stall: continue", None),
         ("[a, b]", "on_stall: restart, nonstream_as_stream: true", None),
     ):
         text = (
             "targets:\n  a: {base_url: 'https://a.example/v1'}\n  b: {base_url: 'https://b.example/v1'}\n"
             "  c: {base_url: 'https://c.example/v1', continues: prefix}\n"
-            f"routes:\n  r: {{targets: {targets}, {more}}}\n  all: {{targets: [a, b, c]}}\n"
+            "  d: {base_url: 'https://d.example/v1', continues: prefix, api_keys: [k-1, k-2]}\n"
+            f"routes:\n  r: {{targets: {targets}, {more}}}\n  all: {{targets: [a, b, c, d]}}\n"
         )
         warnings = loads(text, {}).warnings
         if why is None:
             assert warnings == []
         else:
             (warning,) = warnings
-            assert warning.startswith(f"hedgerow.yaml:6: routes.r.on_stall: has no effect: {why}")
+            assert warning.startswith(f"hedgerow.yaml:7: routes.r.on_stall: has no effect: {why}")

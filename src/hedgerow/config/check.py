@@ -264,7 +264,7 @@ def _hopeless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterato
     if route.on_stall == "error":
         return
     why = ""
-    if len(route.targets) == 1:
+    if len(route.targets) == 1 and not targets[route.targets[0]].more_keys:
         why = "the route lists one target"
     elif not route.nonstream_as_stream:
         if route.on_stall == "restart":
