@@ -239,6 +239,13 @@ def test_a_429_blocks_one_key_for_as_long_as_it_says(key: str) -> None:
 
 
 @effect_of(KEYS)
+def test_another_key_of_the_only_target_is_no_backup(key: str) -> None:
+    one = settings({key: ["k1", "k2"], "routes.<name>.targets": ["a"], "routes.<name>.hedge.delay": "1s"})
+    story = tell(one, {"a": after(5.0)}, [Sent()])
+    assert (len(story.launches), story.reasons(), story.clients[0].status) == (1, [], 200)
+
+
+@effect_of(KEYS)
 def test_a_refused_key_leaves_the_others_to_work(key: str) -> None:
     refused = Answer([(0.0, b"{}")], status=401, headers=JSON)
     story = tell(settings({key: ["bad", "good"]}), {"a": [refused, QUICK]}, every(1.0, 5))

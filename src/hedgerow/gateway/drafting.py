@@ -179,7 +179,7 @@ def _policy(route: config.Route, targets: Mapping[str, config.Target]) -> Policy
         shadow=hedge.mode == "shadow",
         width=hedge.width if hedge.races else 1,
         chain=hedge.chained,
-        max_hedges=0 if hedge.chained else hedge.max_hedges,
+        max_hedges=0 if hedge.chained or len(route.targets) == 1 else hedge.max_hedges,
         max_attempts=route.attempts_with(targets),
         limits=_limits(route),
         conditions=Conditions(
