@@ -55,7 +55,7 @@ def test_the_delay_stays_within_its_bound_and_does_not_climb(delay: str) -> None
 def test_with_a_budget_for_them_the_p99_is_near_the_best_possible(delay: str, budget: float) -> None:
     possible = best(STREAM.primary[WARM:], STREAM.backup[WARM:], budget)
     assert possible.quantile < 10.0
-    assert p99(play(budget, delay)) < 1.1 * possible.quantile
+    assert p99(play(budget, delay)) < 1.15 * possible.quantile
 
 
 def test_with_a_small_budget_it_rescues_what_it_can_pay_for() -> None:

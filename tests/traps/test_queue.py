@@ -17,6 +17,7 @@ from bench.eval_replay import Replay, places, policy
 from bench.eval_told import Told
 from bench.streams import quantile
 
+from hedgerow.policy.budget import HEDGES
 from hedgerow.policy.settings import Policy
 from hedgerow.testing import VirtualLoop, run_virtual
 
@@ -69,8 +70,8 @@ def test_with_the_default_budget_it_does_not(delay: float | str) -> None:
     seen = fleet(policy(0.1, delay=delay), cancels=False)
     assert seen.hedged <= 0.1
     assert seen.load < 0.67
-    assert seen.p99 < 1.3
-    assert seen.told.most <= 10.0 + 1e-9
+    assert seen.p99 < 1.25 * 1.15  # what theory says of no hedges, and a quarter
+    assert seen.told.most <= HEDGES.burst + 1e-9
 
 
 def test_where_losers_are_really_cancelled_hedging_makes_it_shorter() -> None:

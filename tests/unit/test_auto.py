@@ -1,20 +1,16 @@
-"""The plan behind `auto`: what is known is put together, the budget kept, money and the correction of the aim."""
+"""The plan behind `auto`: what is known is put together, the budget kept, and money."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hedgerow.policy import auto
 from hedgerow.policy.allocate import Cell, allocation
 from hedgerow.policy.auto import (
     PROMPTS,
-    Correction,
     Kind,
     hedged_by,
     kinds_of,
@@ -196,45 +192,6 @@ def test_the_slowest_of_those_that_end() -> None:
     assert slowest(Distribution.of([1.0, 2.0, 3.0, 4.0]), 0.75) == 3.0
     assert slowest(Distribution.of([1.0, 2.0, 3.0, 4.0], [9.0] * 4), 0.75) == 3.0
     assert slowest(Distribution.of([], [9.0] * 4), 0.75) == inf
-
-
-class TestCorrection:
-    def test_it_starts_with_the_budget_itself(self) -> None:
-        assert Correction().factor == 1.0
-
-    @pytest.mark.parametrize("error", [0.7, 0.85, 1.0, 1.2, 1.6])
-    def test_a_model_that_is_wrong_by_a_factor_is_made_up_for(self, error: float) -> None:
-        correction, random = Correction(), Random(1)
-        due = 0
-        for refresh in range(1_200):
-            factor = correction.factor
-            came = sum(random.random() < 0.05 * factor * error for _ in range(50))
-            correction.learn(50 * 0.05, came)
-            due += came if refresh >= 400 else 0
-        assert due / 40_000 == pytest.approx(0.05, abs=0.0025)
-        assert correction.factor == pytest.approx(1 / error, abs=0.2)
-
-    def test_it_goes_no_further_than_half_as_much_again_or_half(self) -> None:
-        correction = Correction()
-        correction.learn(1e6, 0)
-        assert correction.factor == 1.5
-        correction.learn(0, 1e6)
-        assert correction.factor == 0.5
-        correction.learn(75, 0)  # and comes back from there at once
-        assert correction.factor == 1.0
-
-    @given(counts=st.lists(st.tuples(st.floats(0, 20), st.integers(0, 20)), max_size=50))
-    def test_what_is_due_stays_close_to_what_is_wanted_until_it_is_at_its_bounds(
-        self, counts: list[tuple[float, int]]
-    ) -> None:
-        correction = Correction()
-        short = 0.0
-        for wanted, due in counts:
-            correction.learn(wanted, due)
-            short += wanted - due
-            if abs(short) > 75:
-                break
-            assert correction.factor == pytest.approx(1 + short / 150)
 
 
 def test_a_plan_that_comes_to_no_hedges_at_all_is_no_fault() -> None:

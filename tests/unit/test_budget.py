@@ -267,4 +267,4 @@ def test_its_state_can_be_read_and_reading_changes_nothing() -> None:
 
 def test_an_outage_adds_a_fifth_by_default() -> None:
     assert (str(HEDGES), str(FAILOVERS)) == ("10% of requests and 1 a minute", "20% of requests and 1 a minute")
-    assert (HEDGES.burst, FAILOVERS.burst) == (10, 50)
+    assert (HEDGES.burst, FAILOVERS.burst) == (50, 50)

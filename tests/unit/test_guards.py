@@ -18,7 +18,6 @@ from hedgerow.policy.guards import (
     Guard,
     KillSwitch,
     OnlyIf,
-    Probability,
     Rollout,
     TooLarge,
     first_refusal,
@@ -168,23 +167,6 @@ class TestBackground:
 
     def test_a_route_for_background_traffic(self) -> None:
         assert ask(Background(route=True)) == Refusal(Reason.BACKGROUND, "the route is for background traffic")
-
-
-class TestProbability:
-    def test_a_draw_below_the_chance_lets_it_start(self) -> None:
-        draws = iter([0.0, 0.459, 0.46, 0.999])
-        guard = Probability(lambda _ask, _backup: 0.46, lambda: next(draws))
-        refused = Refusal(Reason.PROBABILITY, "hedged with a probability of 0.46")
-        assert [ask(guard) for _ in range(4)] == [None, None, refused, refused]
-
-    def test_certain_and_never(self) -> None:
-        assert ask(Probability(lambda _ask, _backup: 1.0, lambda: pytest.fail("drawn"))) is None
-        assert ask(Probability(lambda _ask, _backup: 0.0, lambda: 0.0)) is not None
-
-    def test_the_chance_may_differ_by_request(self) -> None:
-        guard = Probability(lambda about, _backup: 0.9 if about.input_tokens > 1000 else 0.1, lambda: 0.5)
-        assert ask(guard, Ask("r1", stream=True, input_tokens=2000)) is None
-        assert ask(guard, Ask("r1", stream=True, input_tokens=10)) is not None
 
 
 def test_the_first_refusal_counts_and_the_guards_after_it_are_not_asked() -> None:

@@ -15,7 +15,6 @@ from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
 from hedgerow.policy.budget import Share
 from hedgerow.policy.judge import Judge, Shared
-from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.price import Price
@@ -208,7 +207,7 @@ def test_an_attempt_whose_end_is_never_told_has_cost_what_was_expected() -> None
 
 
 def test_chance_is_asked_before_what_can_be_spent_and_after_what_forbids_all() -> None:
-    choice = Choice(1.0, 0.5, "auto", 0.1)
+    choice = Choice(1.0, 0.5, "auto")
     assert hedge(judge_of(PRICED, draw=0.49), Ask("r", True), 1.0, choice) is None
     refused = hedge(judge_of(PRICED, draw=0.5), Ask("r", True), 1.0, choice)
     assert refused == Refusal(Reason.PROBABILITY, "hedged with a probability of 0.5")
@@ -216,22 +215,6 @@ def test_chance_is_asked_before_what_can_be_spent_and_after_what_forbids_all() -
     refused = hedge(judge_of(switched_off, draw=0.5), Ask("r", True), 1.0, choice)
     assert refused is not None
     assert refused.reason is Reason.KILL_SWITCH
-
-
-def test_hedges_that_a_guard_forbids_do_not_make_auto_aim_higher() -> None:
-    """What a rollout or a kill switch holds back says nothing of how well the delay was chosen."""
-    policy = Policy(delay="auto", limits=Limits(Share(0.1)), learning=Learning(1000, 1e6, 100, 100), rollout=0.0)
-    judge = judge_of(policy)
-    asks = [Ask(f"r-{number}", True) for number in range(3000)]
-    for number, ask in enumerate(asks[:1000]):
-        judge.learn(won(ask, Role.PRIMARY, float(number), took=1.0 + (number % 100) / 10))
-    judge.when.refresh(1000.0)
-    for number, ask in enumerate(asks):
-        choice = judge.choose(ask, (A, B), 1000.0)
-        if 1.0 + (number % 100) / 10 > choice.delay:
-            hedge(judge, ask, 1000.0, choice)
-    judge.when.refresh(1001.0)
-    assert judge.when.factor == pytest.approx(1.0, abs=0.3)
 
 
 def test_an_unlimited_deadline_forbids_nothing_and_a_passed_one_everything() -> None:

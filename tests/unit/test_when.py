@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from hedgerow.policy.ask import Ask
-from hedgerow.policy.auto import MARGIN, PROMPTS
+from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.correlation import OTHER_PROVIDER, assumed
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, Spec
 from hedgerow.policy.latency.cells import LatencyModel, Learning
@@ -242,7 +242,7 @@ class TestObjective:
     def test_where_the_budget_does_not_allow_it_chance_decides_who_is_hedged(self) -> None:
         when = learned(Rules(Slo(1.0), budget=0.1), [0.1] * 60 + [9.0] * 40)
         choice = choose(when)
-        assert choice.probability == pytest.approx(0.1 * (1 - MARGIN) / 0.4)
+        assert choice.probability == pytest.approx(0.1 / 0.4)
 
     def test_a_size_that_needs_more_than_its_share_gets_what_others_do_not_need(self) -> None:
         model = LatencyModel(Learning(min_samples=10, warmup=20))
@@ -270,42 +270,30 @@ class TestAuto:
             seconds = random.lognormvariate(-1.0, 0.5) if second % 10 else random.lognormvariate(1.0, 1.0)
             model.observe("a", True, tokens, seconds, False, second / 10)
         when = When(model, Rules(Auto(), budget=0.05))
-        alone = choose(when, now=200.0)
-        assert choose(when, LARGE, now=200.0).wanted == pytest.approx(0.05 * (1 - MARGIN), rel=0.1)
+
+        def share(ask: Ask) -> float:
+            choice = choose(when, ask, now=200.0)
+            law = model.first_token("a", True, ask.input_tokens, 200.0)
+            assert law is not None
+            return choice.probability * law.survival(choice.delay)
+
+        alone = share(SMALL)
+        assert share(LARGE) == pytest.approx(0.05, rel=0.1)
         when.refresh(200.0)
-        assert alone.wanted > 2 * choose(when, now=200.0).wanted  # the tail belongs to the long prompts
-        together = 0.9 * choose(when, now=200.0).wanted + 0.1 * choose(when, LARGE, now=200.0).wanted
-        assert together == pytest.approx(0.05 * (1 - MARGIN), rel=0.05)
+        assert alone > 2 * share(SMALL)  # the tail belongs to the long prompts
+        assert 0.9 * share(SMALL) + 0.1 * share(LARGE) == pytest.approx(0.05, rel=0.05)
 
     def test_nothing_changes_where_nothing_was_learned(self) -> None:
         when = learned(Rules(Auto(), budget=0.05), [LogNormal(0, 1).quantile(q / 200) for q in range(1, 200)])
         choose(when)
         when.refresh(1.0)
         kept = choose(when)
-        when._wanted = 0.0
         when.refresh(60.0)
         assert choose(when, now=60.0) is kept
 
-    def test_of_hedges_that_came_due_only_those_it_wanted_count(self) -> None:
-        when = learned(Rules(Auto(), budget=0.05), [LogNormal(0, 1).quantile(q / 200) for q in range(1, 200)])
-        choice = choose(when)
-        for _ in range(30):
-            when.due(choice)
-            when.due(Choice(4.0, 1.0, "warmup"))
-        when.refresh(1.0)
-        assert when.factor == pytest.approx(1 - (30 - choice.wanted) / 150)
-
-    def test_a_kind_that_is_planned_alone_is_corrected_too(self) -> None:
-        when = learned(Rules(Auto(), budget=0.1), [LogNormal(0, 1).quantile(q / 1000) for q in range(1, 1000)])
-        when._correction.learn(0, 75)
-        assert when.factor == 0.5
-        choice = choose(when)
-        assert choice.probability * LogNormal(0, 1).survival(choice.delay) == pytest.approx(0.049, rel=0.05)
-        assert choice.wanted == pytest.approx(0.098, rel=0.05)
-
-    def test_a_little_less_than_the_budget_is_planned_with(self) -> None:
-        assert Rules(Auto(), budget=0.05).aim(1.0).budget == pytest.approx(0.049)
-        assert Rules(Auto(), budget=0.8).aim(1.5).budget == 1.0
+    def test_the_budget_itself_is_planned_with(self) -> None:
+        assert Rules(Auto(), budget=0.05).aim.budget == 0.05
+        assert Rules(Auto()).aim.budget == 1.0
 
 
 class TestChanges:
@@ -433,7 +421,7 @@ def traffic(sorts: Sequence[Sort], rules: Rules, seed: int = 4) -> Traffic:
 def test_five_percent_are_five_percent(sorts: Sequence[Sort], seed: int) -> None:
     """Of 30,000 requests, the cold start included."""
     run = traffic(sorts, Rules(Auto(), budget=0.05, max_delay=20.0), seed).run(30_000)
-    assert run.share == pytest.approx(0.05 * (1 - MARGIN), abs=0.003)
+    assert run.share == pytest.approx(0.05, abs=0.003)
 
 
 @pytest.mark.parametrize("spec", [Percentile(0.95), Percentile(0.95, 0.2)], ids=["p95", "ema"])
@@ -480,7 +468,7 @@ def test_after_a_shift_a_budget_is_kept_again() -> None:
 
     run = traffic([Sort(500, 1.0, primary, lognormal(0.0, 1.0))], Rules(Auto(), budget=0.05, max_delay=60.0))
     run.run(12_000).reset().run(15_000)
-    assert run.share == pytest.approx(0.05 * (1 - MARGIN), abs=0.005)
+    assert run.share == pytest.approx(0.05, abs=0.005)
 
 
 @pytest.mark.parametrize("spec", [Auto(), Percentile(0.95)], ids=["auto", "p95"])

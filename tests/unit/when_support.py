@@ -101,7 +101,6 @@ class Traffic:
             self._learn("a", sort, min(primary, self.limit), primary > self.limit, 0.0)
             return
         self.due += 1
-        self._at(self.now + choice.delay, lambda _now: self.when.due(choice))
         hedge = sort.backup(self.random, self.now + choice.delay)
         took = min(primary, choice.delay + hedge, self.limit)
         self.took.append(took)

@@ -81,7 +81,7 @@ class Cap(Spend):
     """Most attempts started by delay, as a share of requests. `off` sets no cap."""
     failovers: Annotated[float | None, percentage(0.001, 1.0)] = None
     """Most attempts after a failure, as a share of requests. `off` sets no cap."""
-    burst: Annotated[float, number(1, 1_000_000)] = 10.0
+    burst: Annotated[float, number(1, 1_000_000)] = 50.0
     """How many of each may start in a row before they must have been earned."""
 
 

@@ -1,4 +1,7 @@
-"""The delay called `auto`: what each prompt size should do with a route's budget, and how well that went.
+"""The delay called `auto`: what each prompt size should do with a route's budget.
+
+The plan aims at the budget itself: the delay is only an aim, and the bucket of the budget the limit. To aim lower, or
+to let the bucket move the aim, was measured to cut less.
 
 The budget is a share of the requests, and hedges differ in price. To give a unit of money where it buys the most tail,
 and still keep the number of hedges, a hedge counts half as one and half as what it costs, next to what a hedge costs on
@@ -21,9 +24,6 @@ from hedgerow.policy.reissue import Aim, Reissue, Steps
 PROMPTS = (500, 2_000, 8_000, 32_000, 128_000)
 """Tokens that stand for each prompt size."""
 
-MARGIN = 0.02
-"""How much of the budget is not planned with: a cap that is always reached refuses hedges, and not the idlest ones."""
-
 _SOLVES = 4
 """How often the number of hedges is brought closer to the budget, at most."""
 _UNDER, _OVER = 0.97, 1.01
@@ -31,11 +31,6 @@ _UNDER, _OVER = 0.97, 1.01
 
 _START = 4.0
 """How far from the budget itself a plan may begin to look."""
-
-_LEARNS = 150.0
-"""Hedges too few or too many that move the aim by as much as it is."""
-_FURTHEST = 0.5
-"""How far it is moved at most."""
 
 Cost = Callable[[str, int], float]
 """What a hedge to this target costs for a prompt of this size: nano-dollars, tokens, any unit. Above 0."""
@@ -179,27 +174,3 @@ def _insured(kinds: Sequence[Kind], weights: Sequence[float], found: Sequence[Re
         return found
     probability = min(1.0, left / late) if late > 0.0 else 1.0
     return [Reissue(aim.max_delay, probability, choice.quantile) if choice.delay == inf else choice for choice in found]
-
-
-class Correction:
-    """By how much to aim above or below the budget, so that as many hedges come due as it allows.
-
-    The model errs: samples are few, grow old, and losers are broken off. Integral control: the aim moves with the sum
-    of what was due too little. While it is not at its bounds, hedges due over any stretch are therefore within
-    2 * `_FURTHEST` * `_LEARNS` = 150 of what was wanted; chance alone moves it by some 6 %.
-    """
-
-    __slots__ = ("_short",)
-
-    def __init__(self) -> None:
-        self._short = 0.0
-
-    @property
-    def factor(self) -> float:
-        """What the budget is to be multiplied with."""
-        return 1.0 + self._short / _LEARNS
-
-    def learn(self, wanted: float, due: float) -> None:
-        """So many hedges were wanted since the last time, and so many came due, whether or not they were allowed."""
-        most = _FURTHEST * _LEARNS
-        self._short = min(max(self._short + wanted - due, -most), most)

@@ -44,7 +44,7 @@ class Share(msgspec.Struct, frozen=True, gc=False):
         return f"{share} and {self.per_minute:.6g} a minute" if self.per_minute else share
 
 
-HEDGES = Share(0.1, BURST, per_minute=1.0)
+HEDGES = Share(0.1, 50.0, per_minute=1.0)
 FAILOVERS = Share(0.2, 50.0, per_minute=1.0)
 """Defaults for hedges and for attempts after a failure: an outage adds a fifth to the load, not a multiple of it."""
 

@@ -1,7 +1,7 @@
 """The plain guards: each one idea, one reason, and a detail that names the setting.
 
 A guard is asked when a hedge is due. None of these keeps a record of requests, so it does not matter how often they are
-asked, nor in which order, except `Probability`, which draws.
+asked, nor in which order.
 """
 
 from __future__ import annotations
@@ -154,21 +154,3 @@ class Background:
             return Refusal(Reason.BACKGROUND, "the route is for background traffic")
         said = ask.traits & BACKGROUND
         return Refusal(Reason.BACKGROUND, min(said)) if said else None
-
-
-class Probability:
-    """Lets a hedge start by chance: a delay that many requests reach is then affordable (see `policy.reissue`).
-
-    `chance` in [0, 1] may differ by request; `draw` gives numbers in [0, 1), one for each time this is asked.
-    """
-
-    __slots__ = ("_chance", "_draw")
-
-    def __init__(self, chance: Callable[[Ask, Candidate], float], draw: Callable[[], float]) -> None:
-        self._chance, self._draw = chance, draw
-
-    def __call__(self, ask: Ask, backup: Candidate, _now: float) -> Refusal | None:
-        chance = self._chance(ask, backup)
-        if chance >= 1.0 or self._draw() < chance:
-            return None
-        return Refusal(Reason.PROBABILITY, f"hedged with a probability of {chance:.3g}")

@@ -189,13 +189,10 @@ class Judge:
             "delays": self.when.view(),
             "spend": self.spend.state(now),
             "throttle": self._throttle.view(now),
-            "correction": self.when.factor,
         }
 
     def _refuses(self, ask: Ask, choice: Choice, primary: Candidate, backup: Candidate, now: float) -> Refusal | None:
         chosen = choice.probability >= 1.0 or self._shared.draw() < choice.probability
-        if chosen:
-            self.when.due(choice)
         if (refusal := first_refusal(self._guards, ask, backup, now)) is not None:
             return refusal
         if not chosen:

@@ -6,7 +6,6 @@ from math import inf
 
 import msgspec
 
-from hedgerow.policy.auto import MARGIN
 from hedgerow.policy.delay import Spec
 from hedgerow.policy.reissue import Aim
 
@@ -30,16 +29,14 @@ class Rules(msgspec.Struct, frozen=True, gc=False):
     warmup_delay: float = inf
 
     def __post_init__(self) -> None:
-        self.aim(1.0)
-        if self.budget is not None and not 0.0 < self.budget <= 1.0:
-            raise ValueError("budget must be above 0 and at most 1")
+        _ = self.aim  # it says what cannot work
         if not self.warmup_delay >= 0.0:
             raise ValueError("warmup_delay must be 0 or more")
 
-    def aim(self, factor: float) -> Aim:
-        """What is planned with: the budget, a little less to stay within it, times `factor`."""
-        budget = 1.0 if self.budget is None else min(1.0, self.budget * (1.0 - MARGIN) * factor)
-        return Aim(self.target, budget, self.min_delay, self.max_delay)
+    @property
+    def aim(self) -> Aim:
+        """What is planned with."""
+        return Aim(self.target, 1.0 if self.budget is None else self.budget, self.min_delay, self.max_delay)
 
     def clamp(self, delay: float) -> float:
         """The nearest delay that is allowed; no delay at all stays none, and so does never."""
@@ -50,11 +47,9 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     """After `delay` seconds without a first token hedge with `probability`; `inf` means never.
 
     `source`: the rule that chose. "off", "fixed", "warmup", "slo", "auto", a percentile as it is written, or "budget"
-    where so many requests straggle that the percentile is of no use. `wanted`: how many hedges such a request should
-    come to, where that is corrected.
+    where so many requests straggle that the percentile is of no use.
     """
 
     delay: float
     probability: float
     source: str
-    wanted: float = 0.0

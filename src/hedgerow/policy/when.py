@@ -14,7 +14,6 @@ from typing import Any
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import (
     PROMPTS,
-    Correction,
     Cost,
     Kind,
     Planned,
@@ -22,13 +21,11 @@ from hedgerow.policy.auto import (
     kinds_of,
     planned,
     prompt_tokens,
-    share_of,
     slowest,
 )
 from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, show
 from hedgerow.policy.latency.cells import SIZES, LatencyModel
-from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.objective import in_time
 from hedgerow.policy.percentile import DelayNotice, Percentiles, Which
 from hedgerow.policy.reissue import Reissue, Steps, finish
@@ -36,7 +33,7 @@ from hedgerow.policy.rules import Choice, Rules
 
 _Pair = tuple[str, str, bool]
 _Key = tuple[str, str, bool, int]
-_Inputs = tuple[Sequence[Kind], float, float]
+_Inputs = tuple[Sequence[Kind], float]
 _NOTHING = Planned(())
 
 
@@ -45,13 +42,11 @@ def _other_provider(_primary: str, _backup: str) -> float:
 
 
 class When:
-    """The delays of one route. It learns through the `LatencyModel`, `hedged` and `due`."""
+    """The delays of one route. It learns through the `LatencyModel` and `hedged`."""
 
     __slots__ = (
-        "_correction",
         "_correlation",
         "_cost",
-        "_due",
         "_kept",
         "_model",
         "_notices",
@@ -59,7 +54,6 @@ class When:
         "_percentiles",
         "_plans",
         "_rules",
-        "_wanted",
         "always",
     )
 
@@ -73,8 +67,6 @@ class When:
     ) -> None:
         """`correlation`: what to assume of a primary and a backup, see `policy.correlation.assumed`."""
         self._model, self._cost, self._correlation = model, cost, correlation
-        self._correction = Correction()
-        self._wanted, self._due = 0.0, 0
         self._pairs: dict[tuple[str, str], Pairs] = {}
         self._notices: list[DelayNotice] = []
         self._go_by(rules)
@@ -105,16 +97,7 @@ class When:
         choice = self._kept.get(key)
         if choice is None:
             choice = self._kept[key] = self._alone(key, now, at_once=True)
-        self._wanted += choice.wanted
         return choice
-
-    def due(self, choice: Choice) -> None:
-        """A hedge has come due: the delay is over, and chance was for it. To be told whether or not a guard forbids it.
-
-        Hedges that guards refuse count, as they say nothing of how well the delay was chosen.
-        """
-        if choice.wanted > 0.0:
-            self._due += 1
 
     def hedged(
         self, ask: Ask, primary: str, backup: str, took: float, hedge_took: float, now: float, *, done: bool,
@@ -142,11 +125,6 @@ class When:
         pairs = self._pairs.get((primary, backup))
         return self._correlation(primary, backup) if pairs is None else pairs.estimate()
 
-    @property
-    def factor(self) -> float:
-        """How much of the budget `auto` aims at just now, so that hedges come to as many as it allows."""
-        return self._correction.factor
-
     def notices(self) -> Sequence[DelayNotice]:
         """What has changed since this was asked last."""
         notices, self._notices = self._notices, []
@@ -168,8 +146,6 @@ class When:
     def refreshing(self, now: float) -> Steps[None]:
         """`refresh` in steps, for a loop that has other things to do; none may be left when the next begins."""
         rules = self._rules
-        self._correction.learn(self._wanted, self._due)
-        self._wanted, self._due = 0.0, 0
         if self._percentiles is not None:
             self._percentiles.begin()
         pairs: dict[_Pair, list[_Key]] = {}
@@ -201,9 +177,9 @@ class When:
 
     def _refresh_together(self, pair: _Pair, keys: Sequence[_Key], now: float) -> Steps[None]:
         """Share the budget out over the prompt sizes; nothing changes where nothing was learned."""
-        rules, factor = self._rules, self._correction.factor
+        rules = self._rules
         kinds = kinds_of(self._model, *pair, self._cost, now)
-        inputs = (kinds, self.correlation(*pair[:2]), factor)
+        inputs = (kinds, self.correlation(*pair[:2]))
         before, start = self._plans.get(pair, (None, 1.0))
         if kinds and before is not None and _alike(before, inputs):
             return
@@ -219,7 +195,7 @@ class When:
                 self._kept[key] = self._alone(key, now)
                 yield
             else:
-                self._kept[key] = self._choice(plan.choices[index], kinds[index].primary, factor)
+                self._kept[key] = self._choice(plan.choices[index])
 
     def _alone(self, key: _Key, now: float, *, at_once: bool = False) -> Choice:
         """What is best for this kind of request, if the budget is a share of it alone.
@@ -237,28 +213,25 @@ class When:
         if percentiles is not None and (delay := percentiles.delay(which, law)) is not None:
             return Choice(self._rules.clamp(delay), 1.0, show(self._rules.spec))
         other = model.first_token(backup, stream, PROMPTS[size], now) or law
-        factor = self._correction.factor if percentiles is None else 1.0
         if at_once and self._rules.budget is not None and not isinstance(self._rules.spec, Slo):
-            return self._choice(affordable(law, self._rules.aim(factor)), law, factor)
+            return self._choice(affordable(law, self._rules.aim))
         kind = Kind((size,), 1.0, 1.0, law, other)
-        plan = finish(self._planned([kind], self.correlation(primary, backup), factor))
-        return self._choice(plan.choices[0], law, factor)
+        plan = finish(self._planned([kind], self.correlation(primary, backup)))
+        return self._choice(plan.choices[0])
 
-    def _planned(self, kinds: Sequence[Kind], correlation: float, factor: float, start: float = 1.0) -> Steps[Planned]:
+    def _planned(self, kinds: Sequence[Kind], correlation: float, start: float = 1.0) -> Steps[Planned]:
         rules = self._rules
         if isinstance(rules.spec, Slo):
-            return Planned((yield from in_time(kinds, correlation, rules.spec.seconds, rules.aim(1.0))))
+            return Planned((yield from in_time(kinds, correlation, rules.spec.seconds, rules.aim)))
         if rules.budget is not None:
-            return (yield from planned(kinds, correlation, rules.aim(factor), start))
+            return (yield from planned(kinds, correlation, rules.aim, start))
         delays = [min(max(slowest(k.primary, rules.target), rules.min_delay), rules.max_delay) for k in kinds]
         return Planned([Reissue(delay, float(delay < inf), inf) for delay in delays])
 
-    def _choice(self, found: Reissue, primary: Distribution, factor: float) -> Choice:
+    def _choice(self, found: Reissue) -> Choice:
         match self._rules.spec:
             case Slo():
                 return Choice(found.delay, found.probability, "slo")
-            case Auto() if self._rules.budget is not None:
-                return Choice(found.delay, found.probability, "auto", share_of(primary, found) / factor)
             case Auto():
                 return Choice(found.delay, found.probability, "auto")
             case _:
