@@ -60,6 +60,7 @@ def test_hedges_are_ten_and_a_share_of_the_requests(key: str, budget: str, expec
     unworried = {
         "routes.<name>.hedge.outage.max_tokens": 1000,
         "routes.<name>.hedge.per_minute": 0,
+        "routes.<name>.hedge.burst": 10,
         "targets.<name>.breaker.minimum": 100,
     }
     pools, _ = play(settings({key: budget, **unworried}), {"a": SILENT}, again=29, every=3.0)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hedgerow.config.hedge import Cap, Failover, Hedge
 from hedgerow.events import Reason
 from hedgerow.policy.budget import BURST, FAILOVERS, HEDGES, Budget, Share
 
@@ -263,6 +264,13 @@ def test_its_state_can_be_read_and_reading_changes_nothing() -> None:
     budget.earn()
     expected = {"balance": 0.6, "burst": 2, "share": 0.1, "per_minute": 0.5}
     assert budget.state(60_000_000) == budget.state(60_000_000) == expected
+
+
+def test_a_configuration_that_says_nothing_has_the_same_defaults() -> None:
+    hedge, failover = Hedge(), Failover()
+    assert Share(hedge.budget or 0.0, hedge.burst, hedge.per_minute) == HEDGES
+    assert Share(failover.budget or 0.0, failover.burst, failover.per_minute) == FAILOVERS
+    assert Cap().burst == 10.0
 
 
 def test_an_outage_adds_a_fifth_by_default() -> None:

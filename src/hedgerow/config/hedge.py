@@ -81,7 +81,7 @@ class Cap(Spend):
     """Most attempts started by delay, as a share of requests. `off` sets no cap."""
     failovers: Annotated[float | None, percentage(0.001, 1.0)] = None
     """Most attempts after a failure, as a share of requests. `off` sets no cap."""
-    burst: Annotated[float, number(1, 1_000_000)] = 50.0
+    burst: Annotated[float, number(1, 1_000_000)] = 10.0
     """How many of each may start in a row before they must have been earned."""
 
 
@@ -126,7 +126,7 @@ target is asked when one has failed or has given no first token (a request that 
     budget: Annotated[float | None, percentage(0.001, 1.0, zero=" (no cap); to hedge nothing, set delay: off")] = 0.1
     """Most attempts started by delay, as a share of the route's requests: a hard cap. Attempts after a failure do not \
 count. `off` sets no cap. In `mode: race` it is off unless set: then a race is run for so many requests."""
-    burst: Annotated[float, number(1, 1_000_000)] = 10.0
+    burst: Annotated[float, number(1, 1_000_000)] = 50.0
     """How many may start in a row before they must have been earned."""
     per_minute: Annotated[float, number(0, 1_000_000)] = 1.0
     """So many are earned each minute, however few the requests."""
