@@ -147,3 +147,65 @@ def test_nothing_that_was_said_or_who_asked_is_in_a_name(
         names = client.keys()
         assert b"mine" not in b" ".join(names)
         assert all(0 < client.ttl(name) <= 60 for name in names)
+
+
+def test_many_listen_over_one_connection(redis: RedisServer) -> None:
+    async def story() -> None:
+        log = RedisLog(redis.url)
+        told: list[bytes] = []
+
+        async def listen(key: str) -> None:
+            async for entry in log.follow(key, b"0", 20.0):
+                told.append(entry)
+                if entry == b"last":
+                    return
+
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            for number in range(300):
+                group.create_task(listen(f"k{number % 3}"))
+            leaver = group.create_task(listen("nothing"))
+            await asyncio.sleep(0)
+            for key in ("k0", "k1", "k2"):
+                log.append(key, b"first", 60.0)
+                log.append(key, b"last", 60.0)
+            while len(told) < 600:  # noqa: ASYNC110  # what is awaited sets no event
+                await asyncio.sleep(0.01)
+            with redis.client() as client:
+                assert len(client.client_list()) <= 4
+            leaver.cancel()
+        assert told.count(b"first") == told.count(b"last") == 300
+        await log.close()
+
+    asyncio.run(story())
+
+
+def test_who_follows_is_told_when_redis_goes_away(redis: RedisServer) -> None:
+    async def story() -> None:
+        log = RedisLog(redis.url)
+
+        async def listen() -> list[bytes]:
+            return [entry async for entry in log.follow("k", b"0", 20.0)]
+
+        task = asyncio.create_task(listen())
+        log.append("k", b"one", 60.0)
+        await asyncio.sleep(0.3)
+        redis.stop()
+        async with asyncio.timeout(10):
+            assert await task == [b"one"]
+        await log.close()
+        redis.start()
+
+    asyncio.run(story())
+
+
+def test_a_client_that_leaves_takes_its_listening_with_it(pair: tuple[httpx2.Client, httpx2.Client]) -> None:
+    here, there = pair
+    where = here.post("/v1/translate", json=WORD, headers=pace(primary=1_500, backup=10)).headers[
+        "x-hedgerow-alternatives"
+    ]
+    until(lambda: there.get(where).status_code == 200)
+    for _ in range(5):
+        with there.stream("GET", where, headers=EVENTS) as answer:
+            assert next(events(answer))[0] == "alternative"
+    with there.stream("GET", where, headers=EVENTS) as answer:
+        assert [name for name, _ in events(answer)] == ["alternative", "alternative", "done"]

@@ -11,6 +11,8 @@ import pytest
 
 from hedgerow.answer import Answer as Seen
 from hedgerow.events import AttemptEnded, Headers, Outcome, UsageSource
+from hedgerow.gatekeeper import OnLoop
+from hedgerow.gateway.core import Limits as Held
 from hedgerow.policy.account import Limits
 from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.gates.gate import as_gate
@@ -391,3 +393,39 @@ def test_other_pages_below_ours_are_not_sent_anywhere() -> None:
     world = play({"a": whole("eins", 1.0)}, story, keep=KEEP)
     assert [client.status for client in clients] == [404] * 4
     assert world.pools["a"].requests == []
+
+
+HALF = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"hi \\ud83d"},"finish_reason":"length"}]}'
+
+
+def test_half_a_character_spoils_nothing() -> None:
+    scripts = {"a": Answer([(4.0, HALF)], headers=JSON), "b": Answer([(1.0, HALF)], headers=JSON)}
+    client, listening, world = run(scripts, lambda world, client: page(world, client, EVENTS), wait=2.0)
+    assert client.text == HALF
+    assert outcomes(world) == [Outcome.KEPT, Outcome.WON]
+    assert [(name, data.get("agreement")) for _, name, data in told(listening)] == [
+        ("alternative", 1),
+        ("alternative", 2),
+        ("done", None),
+    ]
+
+
+def test_a_loser_that_is_being_judged_when_its_rival_wins_is_kept() -> None:
+    async def slow(seen: Seen, _request: bytes) -> None:
+        await asyncio.sleep(3.0 if "slow" in seen.text else 0.5)
+
+    policy = Policy(width=2, max_attempts=2, total=60.0, gates=GateSettings())
+    scripts = {"a": whole("judged slowly", 1.0), "b": whole("judged fast", 1.5)}
+    client, asked, world = run(scripts, page, policy=policy, gates=[OnLoop("slow", slow, 10.0)])
+    assert (text_of(client), client.ended_at) == ("judged fast", 2.0)
+    assert outcomes(world) == [Outcome.KEPT, Outcome.WON]
+    assert texts(shown(asked)) == [("judged slowly", 1, False), ("judged fast", 1, True)]
+
+
+def test_a_loser_too_long_to_be_held_is_broken_off_and_blames_nobody() -> None:
+    slow = Answer([(2.0, delta("word ") * 100)] * 9)
+    fast = Answer([(1.0, delta("one")), (0.0, STOP)])
+    _, asked, world = run({"a": slow, "b": fast}, page, body=STREAM, limits=Held(held_bytes=25_000))
+    assert outcomes(world) == [Outcome.SUPERSEDED, Outcome.WON]
+    assert world.pools["a"].cancelled_at == [8.0]
+    assert texts(shown(asked)) == [("one", 1, True)]

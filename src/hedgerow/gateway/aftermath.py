@@ -106,6 +106,10 @@ class Straggler:
         else:
             self._aftermath.flight.lost(attempt, failure)
 
+    def too_long(self) -> None:
+        """More has come than may be held."""
+        self.break_off()
+
     def break_off(self) -> None:
         """It takes too long or costs too much."""
         if not self._done:
@@ -157,7 +161,6 @@ class Aftermath:
         straggler = Straggler(self, loser, self.flight.later(self._settings.time, lambda: straggler.break_off()))
         self._running[loser] = straggler
         self._keeping.stragglers.add(straggler)
-        loser.run_on(straggler)
         return True
 
     def affords(self, attempt: Attempt) -> bool:
@@ -180,6 +183,8 @@ class Aftermath:
             whose = flight.request_id, flight.route.name, flight.ask.tenant
             self._record = Record(*whose, self._content, 1 + len(self._running), self._settings.ttl)
             keeping.open(self._record, self._earlier)
+        for loser, straggler in tuple(self._running.items()):  # now that what they say has a place
+            loser.run_on(straggler)
 
     def say(self, attempt: Attempt, body: bytes, usage: Usage | None, *, won: bool = False) -> None:
         """An attempt's answer is whole."""

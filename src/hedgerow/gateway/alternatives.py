@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +13,7 @@ from hedgerow.errors import RequestError
 from hedgerow.gateway import headers
 from hedgerow.gateway.answers import JSON, refuse
 from hedgerow.gateway.keeping import Record
-from hedgerow.http.exchange import Exchange
+from hedgerow.http.exchange import Exchange, Listener
 from hedgerow.policy.alternatives import Alternative
 from hedgerow.wire import lookup
 
@@ -45,7 +46,8 @@ def answer(gateway: Gateway, exchange: Exchange) -> None:
     if record is not None:
         _show(exchange, record, events=events)
     elif shared is not None:
-        shared.run(_show_from_elsewhere(exchange, shared, tenant, request_id, events=events))
+        task = shared.run(_show_from_elsewhere(exchange, shared, tenant, request_id, events=events))
+        exchange.listener = _Waiting(task.cancel)
     else:
         raise _NOTHING_KEPT
 
@@ -60,7 +62,7 @@ _NOTHING_KEPT = RequestError(
 
 def _show(exchange: Exchange, record: Record, *, events: bool) -> None:
     if events:
-        _Listening(exchange, record)
+        _Listening(exchange, record, exchange.listener)
     else:
         exchange.respond(200, JSON, msgspec.json.encode(record.view()), _NO_STORE)
 
@@ -81,8 +83,7 @@ async def _show_from_elsewhere(
     if events and record.pending:
         async with contextlib.aclosing(shared.follow(record, after, _LISTENING)) as news:
             async for _ in news:
-                if not record.heard:  # the client has left
-                    return
+                pass
         record.silence()
 
 
@@ -90,10 +91,28 @@ def _wants_events(exchange: Exchange) -> bool:
     return any(name == b"accept" and b"text/event-stream" in value.lower() for name, value in exchange.headers)
 
 
-class _Listening:
-    """Tells one client of alternatives as they come."""
+class _Waiting:
+    """Calls something off when its client leaves."""
 
-    def __init__(self, exchange: Exchange, record: Record) -> None:
+    def __init__(self, call_off: Callable[[], object]) -> None:
+        self._call_off = call_off
+
+    def on_disconnect(self) -> None:
+        """The client has left."""
+        self._call_off()
+
+    def on_pause(self) -> None:
+        """What is still to come is little."""
+
+    def on_resume(self) -> None:
+        """It has caught up."""
+
+
+class _Listening(_Waiting):
+    """Tells one client of alternatives as they come. `other`: who else wants to know that it has left."""
+
+    def __init__(self, exchange: Exchange, record: Record, other: Listener | None) -> None:
+        super().__init__(lambda: None if other is None else other.on_disconnect())
         self._exchange = exchange
         self._record = record
         exchange.listener = self
@@ -113,12 +132,7 @@ class _Listening:
     def on_disconnect(self) -> None:
         """The client has left."""
         self._record.leave(self.hear)
-
-    def on_pause(self) -> None:
-        """What is still to come is little."""
-
-    def on_resume(self) -> None:
-        """It has caught up."""
+        super().on_disconnect()
 
     def _event(self, name: bytes, data: object) -> None:
         self._exchange.write(b"event: %b\ndata: %b\n\n" % (name, msgspec.json.encode(data)))

@@ -87,8 +87,9 @@ def _obey_signals(loop: asyncio.AbstractEventLoop, reloader: Reloader) -> tuple[
 
     def hang_up() -> None:
         # Whoever closes a terminal means to end what runs in it; the descriptor is then no terminal's any more.
+        # It may tell us twice, as the leader of its session and as what ran in front: that is no one in a hurry.
         if has_terminal and not sys.stdin.isatty():
-            end()
+            stop.set()
         else:
             reloader.signalled()
 

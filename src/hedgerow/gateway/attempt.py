@@ -17,7 +17,6 @@ from hedgerow.policy.gates.gate import Rejection
 from hedgerow.policy.health import Probe
 from hedgerow.wire import encoding
 from hedgerow.wire.base import Accepted, Scanner, Verdict
-from hedgerow.wire.encoding import Decoder
 from hedgerow.wire.failures import as_event_stream, as_json
 from hedgerow.wire.sse import keep
 from hedgerow.wire.whole import is_event_stream
@@ -72,7 +71,7 @@ class Attempt(Forwarder):
         self._held_limit = held_limit
         self._feed: Callable[[bytes], Verdict | None] | None = None
         self._error_limit: TimerHandle | None = None
-        self._decoder: Decoder | None = None
+        self._decoder: encoding.Decoder | None = None
         self.index = index
         self.target = target
         self.role = role
@@ -128,7 +127,7 @@ class Attempt(Forwarder):
         else:
             held.append(data)
         if self.received > self._held_limit:
-            self._give_up(f"more than {self._held_limit} bytes came before a first token")
+            (self.trial or self).too_long()
         elif (feed := self._feed) is not None and (verdict := feed(data)) is not None:
             self._judged(verdict)
 
@@ -281,12 +280,17 @@ class Attempt(Forwarder):
         self.cancel()
         self._flight.lost(self, verdict)
 
-    def _give_up(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
+        """Break off before commit: it failed."""
         self.cancel()
         self._flight.lost(self, self._cut_short(why))
 
+    def too_long(self) -> None:
+        """More has come than may be held."""
+        self.give_up(f"more than {self._held_limit} bytes came before a first token")
+
     def _error_overdue(self) -> None:
-        self._give_up(f"its body was not whole within {ERROR_BODY_LIMIT:g} s")
+        self.give_up(f"its body was not whole within {ERROR_BODY_LIMIT:g} s")
 
     def _cut_short(self, why: str, kind: FailureClass = FailureClass.PROTOCOL) -> Failure:
         """What an answer means whose body will not come whole: of an error the status says most."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from hedgerow.gateway.aftermath import Straggler
     from hedgerow.gateway.sharing import Shared
 
+log = logging.getLogger("hedgerow.gateway")
 MOST_REQUESTS = 10_000
 MOST_BYTES = 64 * 1024 * 1024
 """What is kept at most; with more the oldest go first."""
@@ -63,11 +65,6 @@ class Record:
         """Whose it is, and what it is called."""
         return self.tenant, self.request_id
 
-    @property
-    def heard(self) -> bool:
-        """Whether anybody listens."""
-        return bool(self._hearers)
-
     def hear(self, hearer: Hearer) -> None:
         """Have it told what is there, and what comes, until `leave`."""
         for alternative in self.alternatives:
@@ -85,8 +82,7 @@ class Record:
     def add(self, saying: Saying) -> None:
         """One more answer."""
         alternative = self.alternatives.add(saying)
-        for hearer in tuple(self._hearers):
-            hearer(alternative)
+        self._tell(self._hearers, alternative)
 
     def passed(self) -> None:
         """One of those that were pending has answered, or will not."""
@@ -97,8 +93,15 @@ class Record:
     def silence(self) -> None:
         """No more will come."""
         hearers, self._hearers = self._hearers, []
-        for hearer in hearers:
-            hearer(None)
+        self._tell(hearers, None)
+
+    @staticmethod
+    def _tell(hearers: Iterable[Hearer], alternative: Alternative | None) -> None:
+        for hearer in tuple(hearers):
+            try:
+                hearer(alternative)
+            except Exception:  # whoever says something is not to suffer for it
+                log.exception("hedgerow itself failed to tell of an alternative; please report it")
 
     def view(self) -> dict[str, Any]:
         """For people and programs."""

@@ -80,11 +80,12 @@ class Shared:
         found = await self.find(content[0], names[-1].decode()) if names else None
         return [] if found is None else found[0].alternatives.sayings()
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do it beside everything else; it is given up at `close`."""
         task = self._loop.create_task(_whatever_happens(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         """Write what is not written, and let go."""
@@ -94,7 +95,12 @@ class Shared:
         await self._log.close()
 
     def _tell(self, record: Record, event: _Event) -> None:
-        self._log.append(_key(record.tenant, record.request_id), msgspec.json.encode(event), record.ttl)
+        try:
+            entry = msgspec.json.encode(event)
+        except Exception:  # whoever says something is not to suffer for it
+            log.exception("hedgerow itself failed to share what is kept; please report it")
+        else:
+            self._log.append(_key(record.tenant, record.request_id), entry, record.ttl)
 
     def _take(self, record: Record, event: _Event) -> None:
         if event.said is not None:

@@ -100,6 +100,10 @@ class Trial:
         else:
             self._flight.lost(self._attempt, failure)
 
+    def too_long(self) -> None:
+        """More has come than may be held."""
+        self._attempt.give_up("more came than may be held back (limits.held_bytes) before its gates had judged")
+
     def resume(self) -> None:
         """The answer has won: read on, if a rejection had stopped that."""
         attempt = self._attempt

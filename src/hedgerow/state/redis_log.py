@@ -17,9 +17,26 @@ QUEUED = 10_000
 """Entries that wait to be written; more are dropped."""
 PATIENCE = 2.0
 """Seconds that Redis may take to answer."""
+NEWS = 0.25
+"""Seconds after which it is looked who else wants news."""
 _BATCH = 100
 _FIELD = b"e"
 _Entry = tuple[str, bytes, float, int | None]
+
+
+class _Follower:
+    """Who wants the entries of a log after a certain one; None when there will be none."""
+
+    def __init__(self, key: bytes, after: tuple[int, int]) -> None:
+        self.key = key
+        self.after = after
+        self.news: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def take(self, key: bytes, number: tuple[int, int], entry: bytes) -> None:
+        """An entry of some log."""
+        if key == self.key and number > self.after:
+            self.after = number
+            self.news.put_nowait(entry)
 
 
 class RedisLog:
@@ -30,11 +47,11 @@ class RedisLog:
         from redis.asyncio import Redis
 
         self._redis: Any = Redis.from_url(url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE)
-        # One that waits for news may wait for longer.
-        self._patient: Any = Redis.from_url(url, socket_connect_timeout=PATIENCE)
         self._prefix = prefix
         self._queue: asyncio.Queue[_Entry] = asyncio.Queue(QUEUED)
         self._writer: asyncio.Task[None] | None = None
+        self._followers: set[_Follower] = set()
+        self._reader: asyncio.Task[None] | None = None
         self._failing = False
 
     def append(self, key: str, entry: bytes, ttl: float, *, keep: int | None = None) -> None:
@@ -58,17 +75,18 @@ class RedisLog:
 
     async def follow(self, key: str, after: bytes, limit: float) -> AsyncGenerator[bytes, None]:
         """Entries after that one as they come, for `limit` seconds at most. Ends early when Redis is away."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + limit
-        while (left := until - loop.time()) > 0.0:
-            try:
-                found = await self._patient.xread({self._prefix + key: after}, block=max(1, int(left * 1000)))
-            except self._errors() as error:
-                self._complain(str(error))
-                return
-            for entry_id, fields in found[0][1] if found else ():
-                after = entry_id
-                yield fields[_FIELD]
+        follower = _Follower((self._prefix + key).encode(), _number(after))
+        self._followers.add(follower)
+        if self._reader is None:
+            self._reader = asyncio.get_running_loop().create_task(self._read_for_all())
+        try:
+            async with asyncio.timeout(limit):
+                while (entry := await follower.news.get()) is not None:
+                    yield entry
+        except TimeoutError:
+            return
+        finally:
+            self._followers.discard(follower)
 
     async def close(self) -> None:
         """Write what waits, within a moment, and let go."""
@@ -78,8 +96,10 @@ class RedisLog:
                     await self._queue.join()
             self._writer.cancel()
             await asyncio.gather(self._writer, return_exceptions=True)
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
         await self._redis.aclose()
-        await self._patient.aclose()
 
     async def _write(self) -> None:
         while True:
@@ -98,6 +118,26 @@ class RedisLog:
             for _ in batch:
                 self._queue.task_done()
 
+    async def _read_for_all(self) -> None:
+        """One connection, however many follow; who begins to follow meanwhile is heard after `NEWS` seconds."""
+        while self._followers:
+            since: dict[bytes, tuple[int, int]] = {}
+            for each in self._followers:
+                since[each.key] = min(each.after, since.get(each.key, each.after))
+            streams = {key: b"%d-%d" % after for key, after in since.items()}
+            try:
+                found = await self._redis.xread(streams, block=int(NEWS * 1000))
+            except self._errors() as error:
+                self._complain(str(error))
+                for follower in self._followers:
+                    follower.news.put_nowait(None)
+                break
+            for key, entries in found:
+                for entry_id, fields in entries:
+                    for follower in self._followers:
+                        follower.take(key, _number(entry_id), fields[_FIELD])
+        self._reader = None
+
     def _complain(self, why: str) -> None:
         if not self._failing:  # once until it is back
             self._failing = True
@@ -108,3 +148,9 @@ class RedisLog:
         from redis.exceptions import RedisError
 
         return (RedisError, OSError, TimeoutError)
+
+
+def _number(entry_id: bytes) -> tuple[int, int]:
+    """The id of an entry, as what can be compared."""
+    first, _, second = entry_id.partition(b"-")
+    return int(first), int(second or 0)

@@ -193,8 +193,8 @@ def tokens(usage: Any, made: str, details: str, reasoning: str) -> int | None:
 
 
 def _whole(pieces: list[str]) -> str:
-    """The pieces joined, and with them surrogates whose halves came apart."""
+    """The pieces joined, and with them surrogates whose halves came apart; half a one alone is no text (U+FFFD)."""
     text = "".join(pieces)
     if _SURROGATE.search(text) is None:
         return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
