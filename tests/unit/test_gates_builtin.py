@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from hedgerow.policy.gates.build import BuiltinSpec, builtin
 from hedgerow.policy.gates.documents import DEEPEST
 from hedgerow.policy.gates.gate import judge
 from hedgerow.policy.gates.requested import requested_schema
-from hedgerow.policy.gates.unfolded import MOST, check_size
+from hedgerow.policy.gates.unfolded import MOST, size_of
 from hedgerow.wire import lookup
 from hedgerow.wire.base import Protocol
 from tests.unit import gemini_support as g
@@ -317,7 +317,7 @@ TREE = {"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref"
     [True, SCHEMA, TREE, doubling(10), {"properties": {"$ref": {"type": "string"}}}, {"$ref": "#/a~1b/0", "a/b": [{}]}],
 )
 def test_schemas_of_a_size_that_can_be_checked(schema: Any) -> None:
-    check_size(schema)
+    size_of(schema)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,67 @@ def test_schemas_of_a_size_that_can_be_checked(schema: Any) -> None:
 )
 def test_schemas_that_are_not_tried(schema: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        check_size(schema)
+        size_of(schema)
+
+
+HUNDRED = [{"pattern": rf"^\\d{{3}}{number}$"} for number in range(100)]
+NESTED = {
+    "unevaluatedProperties": False,
+    "allOf": [{"unevaluatedProperties": False, "allOf": [{"$ref": "#/allOf/0"}] * 20} for _ in range(60)],
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": HUNDRED},
+        {"patternProperties": {each["pattern"]: {} for each in HUNDRED}},
+        {"pattern": "|".join(["word"] * 500)},
+        {"pattern": r"^((\w{99}){9}){9}$"},
+        {"pattern": r"\p{L}" * 300},
+        {"pattern": "(?i)a"},
+        {"pattern": "^(?=a)b"},
+        {"properties": {f"p{number}": {"type": "string"} for number in range(2_000)}},
+        {"const": "x" * 200_001},
+        {"x" * 200_001: 1},
+        NESTED,
+        {"$dynamicAnchor": "a", "items": {"$dynamicRef": "#a"}},
+    ],
+)
+def test_a_schema_of_a_request_that_could_hold_the_process_is_not_tried(schema: Any) -> None:
+    request = asking(text={"format": {"schema": schema}})
+    before = thread_time()
+    verdict = judge([builtin(spec.JsonSchema())], Answer("1"), request)
+    assert thread_time() - before < 0.2  # some milliseconds; without the bounds seconds
+    assert verdict.rejection is None
+    assert verdict.errors[0].startswith("gate json_schema did not judge: ")
+
+
+def test_nor_one_that_has_too_much_to_say_of_a_long_answer() -> None:
+    schema = {"items": {"anyOf": [{"required": [f"x{number}"]} for number in range(500)]}}
+    request = asking(text={"format": {"schema": schema}})
+    assert judge([builtin(spec.JsonSchema())], Answer("[{}]"), request).rejection is not None
+    verdict = judge([builtin(spec.JsonSchema())], Answer(json.dumps([{}] * 5_000)), request)
+    assert verdict.errors == ("gate json_schema did not judge: TooCostly",)
+
+
+def test_the_patterns_that_people_ask_for_are_tried() -> None:
+    patterns = {
+        r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$": "2026-11-30T22:30:00Z",
+        r"^[\w.+-]{1,64}@[\w-]+(\.[a-z]{2,})+$": "a.b@example.org",
+        r"^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$": "01234567-89ab-cdef-0123-456789abcdef",
+        r"^\p{Lu}\p{Ll}+$": "Ärger",
+        r"^.{1,500}$": "x",
+        r"^(red|green|blue)$": "blue",
+    }
+    properties = {f"p{at}": {"pattern": each} for at, each in enumerate(patterns)}
+    document = {f"p{at}": each for at, each in enumerate(patterns.values())}
+    request = asking(text={"format": {"schema": {"properties": properties, "required": list(properties)}}})
+    assert said(spec.JsonSchema(), json.dumps(document), request) is None
+    for name in document:
+        assert said(spec.JsonSchema(), json.dumps({**document, name: "NO NO\n"}), request) is not None
+    own = json.dumps({"pattern": "^(?=a)"})  # the route's own may do as it likes
+    assert said(spec.JsonSchema(own), '"abc"') is None
 
 
 # --- by protocol -------------------------------------------------------------------------------------------------

@@ -10,24 +10,26 @@ from typing import Any
 import msgspec
 
 from hedgerow.answer import Answer
+from hedgerow.policy.gates.bounded import check_steps, room_of
 from hedgerow.policy.gates.documents import NotJson, cannot_become, document_of
 from hedgerow.policy.gates.gate import Says, is_wordless
 from hedgerow.policy.gates.requested import Schema, requested_schema
 from hedgerow.policy.gates.settings import JsonSchema
-from hedgerow.policy.gates.unfolded import check_size
 
 _LONGEST_PLACE = 100
 _NOT_ALLOWED = "the schema does not allow it"
 
 
-def compiled(schema: Schema) -> Any:
-    """What validates against this schema, which may refer to nothing outside of it.
+def compiled(schema: Schema, *, room: int | None = None) -> Any:
+    """What validates against this schema, which may refer to nothing outside of it. With `room` each of its patterns
+    takes at most so many bytes, and its time grows with the text only: there is no looking ahead or back in it.
 
     Raises `ImportError` without the extra `gates`, `ValueError` with what is wrong with the schema.
     """
     validation = import_module("jsonschema_rs")
+    limits = None if room is None else validation.RegexOptions(size_limit=room, dfa_size_limit=room)
     try:
-        return validation.validator_for(schema, retriever=_refuse)
+        return validation.validator_for(schema, retriever=_refuse, pattern_options=limits)
     except validation.ValidationError as error:
         place = "/".join(map(str, error.instance_path))
         raise ValueError(f"{error.message.splitlines()[0]}{place and f' (at {place})'}") from None
@@ -59,15 +61,15 @@ def _requested(request: bytes) -> Callable[[Any], str | None] | None:
 
 
 def _fault_with(schema: Schema, document: Any) -> str | None:
-    check_size(schema)
-    return None if compiled(schema).is_valid(document) else _NOT_ALLOWED
+    room = room_of(schema)
+    check_steps(schema, document)
+    return None if compiled(schema, room=room).is_valid(document) else _NOT_ALLOWED
 
 
 def _fault(validator: Any, document: Any) -> str | None:
     """Where the document breaks the schema, in the schema's words: those of the answer are not repeated.
 
-    Not with a schema that comes with a request: unlike `is_valid`, the search for errors may take all memory there is,
-    and keeps other threads from running.
+    Not with a schema that comes with a request: unlike `is_valid`, the search for errors may take all memory there is.
     """
     if validator.is_valid(document):
         return None

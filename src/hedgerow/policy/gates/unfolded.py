@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 MOST = 100_000
-"""Parts of a schema that may come with a request: some milliseconds of checking."""
+"""Parts of a schema that may come with a request."""
 
 _ELSEWHERE = ("$defs", "definitions")
 """Counted where they are referred to."""
 
 
-def check_size(schema: Any) -> None:
-    """Raises `ValueError` for a schema that unfolds to more than `MOST` parts, or refers to what is not plainly in it.
+def size_of(schema: Any) -> int:
+    """How many parts the schema has. Raises `ValueError` for one that unfolds to more than `MOST`, or refers to what
+    is not plainly in it.
 
     A part that refers to itself is counted once: how often it is used is up to the answer.
     """
-    _count(schema, schema, {}, 0)
+    return _count(schema, schema, {}, 0)
 
 
 def _count(node: Any, schema: Any, seen: dict[int, int], so_far: int) -> int:
