@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import inf
 
 import pytest
 from hypothesis import given
@@ -86,18 +85,17 @@ class TestOnlyIf:
 
 class TestDeadline:
     @pytest.mark.parametrize(
-        ("now", "expected", "detail"),
+        ("now", "mostly", "detail"),
         [
             (8.0, 2.0, None),
-            (8.5, 2.0, "1.5 s left, b takes about 2 s"),
+            (8.5, 2.0, "1.5 s left, b mostly takes 2 s or more"),
             (9.9, None, None),
-            (10.0, None, "0 s left, b takes about 0 s"),
-            (12.0, 0.1, "0 s left, b takes about 0.1 s"),
-            (0.0, inf, "10 s left, b takes about inf s"),
+            (10.0, None, "0 s left"),
+            (12.0, 0.1, "0 s left"),
         ],
     )
-    def test_a_hedge_must_be_able_to_finish(self, now: float, expected: float | None, detail: str | None) -> None:
-        refusal = ask(Deadline(lambda _ask, _backup: expected), Ask("r1", stream=True, deadline_at=10.0), now)
+    def test_a_hedge_must_be_able_to_finish(self, now: float, mostly: float | None, detail: str | None) -> None:
+        refusal = ask(Deadline(lambda _ask, _backup: mostly), Ask("r1", stream=True, deadline_at=10.0), now)
         assert refusal == (None if detail is None else Refusal(Reason.DEADLINE, detail))
 
     def test_without_a_deadline_nothing_is_refused_or_asked(self) -> None:

@@ -122,3 +122,21 @@ def test_a_target_straggles_without_any_limit_when_nobody_knows_how_long() -> No
     assert not straggles(hanging, 0.9, 1.0)
     assert straggles(hanging, 0.95, 1e9)
     assert straggles(hanging, 0.95, inf)
+
+
+@pytest.mark.parametrize(
+    ("values", "at_least", "mostly"),
+    [
+        ([], [], 0.0),
+        ([3.0], [], 3.0),
+        ([1.0, 2.0], [], 1.0),
+        ([1.0, 2.0, 3.0], [], 2.0),
+        ([], [0.1] * 1000, 0.1),
+        ([8.0] * 3, [0.1] * 1000, 0.1),  # three that were seen to answer late say nothing of those cut short
+        ([0.1] * 2, [60.0] * 3, 60.0),
+    ],
+)
+def test_more_than_half_take_mostly_or_longer(values: list[float], at_least: list[float], mostly: float) -> None:
+    law = Distribution.of(values, at_least)
+    assert law.mostly == mostly
+    assert law.mostly <= law.quantile(0.5)

@@ -81,22 +81,25 @@ class OnlyIf:
 class Deadline:
     """Refuses hedges that cannot be done in the time that the request has left.
 
-    `expected` says how many seconds an attempt at the backup takes until it is of use, None when that is not known.
+    `mostly` says how many seconds most attempts at the backup take at least until they are of use, None when too little
+    is known. So what is not known forbids nothing: who never answers first is never seen to answer at all.
     """
 
-    __slots__ = ("_expected",)
+    __slots__ = ("_mostly",)
 
-    def __init__(self, expected: Callable[[Ask, Candidate], float | None]) -> None:
-        self._expected = expected
+    def __init__(self, mostly: Callable[[Ask, Candidate], float | None]) -> None:
+        self._mostly = mostly
 
     def __call__(self, ask: Ask, backup: Candidate, now: float) -> Refusal | None:
         if ask.deadline_at == inf:
             return None
         left = ask.deadline_at - now
-        expected = self._expected(ask, backup) or 0.0
-        if left > 0.0 and expected <= left:
+        if left <= 0.0:
+            return Refusal(Reason.DEADLINE, "0 s left")
+        mostly = self._mostly(ask, backup)
+        if mostly is None or mostly <= left:
             return None
-        return Refusal(Reason.DEADLINE, f"{max(left, 0.0):.3g} s left, {backup.target} takes about {expected:.3g} s")
+        return Refusal(Reason.DEADLINE, f"{left:.3g} s left, {backup.target} mostly takes {mostly:.3g} s or more")
 
 
 class Rollout:

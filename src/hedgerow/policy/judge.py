@@ -197,7 +197,8 @@ class Judge:
             return refusal
         if not chosen:
             return Refusal(Reason.PROBABILITY, f"hedged with a probability of {choice.probability:.3g}")
-        if (refusal := self._deadline(ask, backup, now)) is not None:
+        # A racer has all the time that the primary has, which nobody refuses for it.
+        if choice is not _RACE and (refusal := self._deadline(ask, backup, now)) is not None:
             return refusal
         throttle = self._lessons.throttle
         if throttle is not None and (refusal := throttle.refuses(now)) is not None:
@@ -269,16 +270,16 @@ class Judge:
         if conditions.max_input_tokens is not None:
             guards.append(TooLarge(conditions.max_input_tokens))
         self._guards = tuple(guards)
-        self._deadline = Deadline(self._expected)
+        self._deadline = Deadline(self._mostly)
         self._quota_guard = QuotaGuard(self.quota, keep=policy.quota_keep, share=policy.quota_share)
         if policy.throttle is not None:
             self._throttle.reconfigure(policy.throttle)
         early = is_early(self._rules().spec)
         self._lessons.throttle = None if policy.throttle is None or early else self._throttle
 
-    def _expected(self, ask: Ask, backup: Candidate) -> float | None:
+    def _mostly(self, ask: Ask, backup: Candidate) -> float | None:
         law = self._latency.first_token(backup.target, ask.stream, ask.input_tokens, ask.started_at)
-        return None if law is None else law.quantile(0.5)
+        return None if law is None else law.mostly
 
     def _hedge_cost(self, target: str, size: int) -> float:
         price = self._shared.prices.get(target)

@@ -25,13 +25,16 @@ _CLOSE = 1e-9
 class Distribution(msgspec.Struct, frozen=True, gc=False):
     """An immutable distribution of seconds: steps at `times`, and what they do not reach at infinity.
 
-    `times` ascend; `shares[i]` is P(X <= times[i]). `n` samples made it, `events` of them values.
+    `times` ascend; `shares[i]` is P(X <= times[i]). `n` samples made it, `events` of them values. More than half of the
+    samples, values or not, are of `mostly` seconds or longer, so the median is no shorter; of a mixture that is not
+    known, and 0.
     """
 
     times: tuple[float, ...]
     shares: tuple[float, ...]
     n: int
     events: int
+    mostly: float = 0.0
 
     @classmethod
     def of(cls, values: Iterable[float], censored: Iterable[float] = ()) -> Distribution:
@@ -47,10 +50,16 @@ class Distribution(msgspec.Struct, frozen=True, gc=False):
         """From (seconds, whether "at least", count) in ascending order, the value before the "at least" of a tie."""
         samples = list(samples)
         n = at_risk = at_risk_then = sum(count for _, _, count in samples)
-        events, survival_then = 0, 1.0  # since the last "at least", survival is a plain ratio: nothing drifts
+        mostly, events, survival_then = (
+            0.0,
+            0,
+            1.0,
+        )  # since the last "at least", survival is a plain ratio: nothing drifts
         times: list[float] = []
         shares: list[float] = []
         for seconds, at_least, count in samples:
+            if 2 * at_risk > n:
+                mostly = seconds
             if at_least:
                 survival_then *= at_risk / at_risk_then
                 at_risk = at_risk_then = at_risk - count
@@ -59,7 +68,7 @@ class Distribution(msgspec.Struct, frozen=True, gc=False):
                 events += count
                 times.append(seconds)
                 shares.append(1.0 - survival_then * at_risk / at_risk_then)
-        return cls(tuple(times), tuple(shares), n, events)
+        return cls(tuple(times), tuple(shares), n, events, mostly)
 
     @classmethod
     def mixed(cls, parts: Iterable[tuple[float, Distribution]]) -> Distribution:
