@@ -332,6 +332,14 @@ class TestDeadlines:
         assert len(town.hedges) == 1
 
 
+TEN = {
+    "routes.<name>.hedge.budget": "0.1%",
+    "routes.<name>.hedge.burst": 10,
+    "routes.<name>.hedge.per_minute": 0,
+}
+"""A budget of ten hedges, once and for all."""
+
+
 class TestBudget:
     def test_a_thousand_at_once_spend_it_to_the_unit(self) -> None:
         async def story(town: Town) -> None:
@@ -373,7 +381,7 @@ class TestBudget:
         ],
     )
     def test_an_attempt_is_paid_for_unless_it_was_never_sent(self, backup: Script, left: int) -> None:
-        changes = {"routes.<name>.hedge.budget": "0.1%", "routes.<name>.hedge.per_minute": 0}
+        changes = TEN
         town, _ = one({"a": after(5.0), "b": backup}, changes)
         assert town.judge.spend.state(0.0)["route"]["hedges"]["balance"] == left
         assert len(town.hedges) == 1
@@ -384,7 +392,7 @@ class TestBudget:
             await asyncio.sleep(3)
             client.leave()
 
-        changes = {"routes.<name>.hedge.budget": "0.1%", "routes.<name>.hedge.per_minute": 0}
+        changes = TEN
         town = play(story, {"a": HUNG, "b": HUNG}, changes)
         assert town.judge.spend.state(0.0)["route"]["hedges"]["balance"] == 9
         assert {event.outcome for event in town.of(AttemptEnded)} == {Outcome.CLIENT_GONE}
@@ -413,10 +421,7 @@ class TestBudget:
         async def story(town: Town) -> None:
             await town.steady(15, 10.0)
 
-        changes = {
-            "routes.<name>.hedge.budget": "0.1%",
-            "routes.<name>.hedge.per_minute": 0,
-        }
+        changes = TEN
         real = play(story, {"a": after(5.0)}, changes)
         shadow = play(story, {"a": after(5.0)}, {**changes, "routes.<name>.hedge.mode": "shadow"})
         assert (len(real.hedges), real.refusals) == (10, [Reason.BUDGET] * 5)
@@ -456,10 +461,7 @@ class TestBudget:
             assert (now.n, now.quantile(0.5)) == (known.n, known.quantile(0.5))
             town.ask()
 
-        changes = {
-            "routes.<name>.hedge.budget": "0.1%",
-            "routes.<name>.hedge.per_minute": 0,
-        }
+        changes = TEN
         town = play(story, {"a": after(0.5)}, changes)
         assert (len(town.hedges), town.refusals) == (10, [Reason.BUDGET])
         assert town.of(HedgeSkipped)[0].at == 171.0  # the new delay holds

@@ -89,7 +89,7 @@ VALUES = [
     wrong("hedge.quota_keep", "100%", "'100%'", "a percentage between 0% and 99%"),
     wrong("hedge.quota_share", "0%", "'0%'", "a percentage between 0.1% and 100%"),
     wrong("hedge.outage.max_tokens", "0", "0", "a number from 1 to 1000"),
-    wrong("hedge.outage.token_ratio", "1.5", "1.5", "a number from 0.001 to 1"),
+    wrong("hedge.outage.token_ratio", "11", "11", "a number from 0.001 to 10"),
     wrong("hedge.outage.both_slow", "100%", "'100%'", "a percentage between 1% and 99% or off"),
     wrong("losers", "discard", "'discard'", "one of cancel, keep"),
     wrong("keep.max_time", "0", "0", "a duration between 1ms and 1d"),

@@ -72,11 +72,13 @@ def test_the_balance_neither_falls_below_nothing_nor_rises_above_the_most() -> N
     assert throttle.refuses(0.0) is None
 
 
-@pytest.mark.parametrize(("every", "throttled"), [(20, False), (10, False), (5, False), (2, True), (1, True)])
-def test_by_default_one_late_request_in_five_is_borne_and_every_second_is_not(every: int, throttled: bool) -> None:
+@pytest.mark.parametrize(
+    ("late", "of", "throttled"), [(1, 20, False), (1, 5, False), (4, 10, False), (6, 10, True), (1, 1, True)]
+)
+def test_by_default_fewer_than_half_may_be_late(late: int, of: int, throttled: bool) -> None:
     throttle = Throttle()
     for index in range(10_000):
-        throttle.first(index % every == 0, index / 10)
+        throttle.first(index % of < late, index / 10)
     assert throttle.view(1_000.0).throttled is throttled
 
 

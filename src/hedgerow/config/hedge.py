@@ -49,8 +49,9 @@ class Outage(Model):
     max_tokens: Annotated[float, number(1, 1_000)] = 20.0
     """Every slow or failed request takes one of so many tokens; below half of them nothing is hedged, until three \
 quarters are back."""
-    token_ratio: Annotated[float, number(0.001, 1)] = 0.5
-    """What every request answered before its delay gives back."""
+    token_ratio: Annotated[float, number(0.001, 10)] = 1.0
+    """What every request answered before its delay gives back: with 1 hedging goes on while no more than half are \
+late, with 0.5 a third, with 4 four fifths."""
     both_slow: Annotated[float | None, percentage(0.01, 0.99)] = 0.5
     """Nothing is hedged either while more than this share of the first attempts and of the further ones are late or \
 fail. `off` where a delay is meant to be shorter than what any target usually takes."""

@@ -4,8 +4,9 @@ The tokens are those of gRPC's retry throttling (gRFC A6, "Throttling Retry Atte
 first attempt fails or is late costs one, any other gives `token_ratio` back, and with half of `max_tokens` or fewer no
 hedge starts. Other than there it takes `resume` of them to go on, so that hedging does not flutter at the half.
 
-A share of late requests of `token_ratio / (1 + token_ratio)` is what the balance bears: one third at 0.5. It must be
-well above the share that is late in good times, which is 10 % where the delay is the 90th percentile.
+A share of late requests of `token_ratio / (1 + token_ratio)` is what the balance bears: half at 1. It must be well
+above the share that is late in good times, which is 10 % where the delay is the 90th percentile, and that of one target
+that is in trouble alone: while the other is well, hedges are what helps, and the budget bounds them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class ThrottleSettings(msgspec.Struct, frozen=True, gc=False):
     """
 
     max_tokens: float = 20.0
-    token_ratio: float = 0.5
+    token_ratio: float = 1.0
     resume: float = 0.75
     both_slow: float | None = 0.5
     minimum: int = 10
