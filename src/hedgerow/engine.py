@@ -148,6 +148,11 @@ class Run:
         """Why an attempt beyond those of the race may not be launched there now; a yes (None) is paid for."""
         return None if self._whether is None else self._whether(role, attempt, candidate, now)
 
+    @property
+    def strict(self) -> bool:
+        """Whether an answer that a gate rejected is no answer."""
+        return self._plan.strict
+
     def watch(self) -> None:
         """The committed answer goes on streaming: from now on stall and total limits hold."""
         self._watching = True

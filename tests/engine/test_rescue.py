@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from hedgerow.engine import Run
 from hedgerow.events import (
+    AnswerRejected,
     AnswerRescued,
     AttemptEnded,
     AttemptLaunched,
@@ -55,6 +56,10 @@ def rest(*pieces: str, after: float = 0.5) -> Answer:
 
 BEGUN = begun("A hedge ", "is a")
 REST = rest(" row of", " shrubs.")
+HELD = {"routes.<name>.gates": {"require": ["no_refusal"], "prefix": {"tokens": 3, "time": "1s"}}}
+STRICT = {"routes.<name>.gates": {**HELD["routes.<name>.gates"], "strict": True}}
+LONG = {"routes.<name>.gates": {"require": ["no_refusal"], "prefix": {"tokens": 3, "time": "90s"}}}
+BAD = rest("I cannot help with", " that, sorry.")
 Scripts = Mapping[str, Script | Sequence[Script]]
 
 
@@ -268,8 +273,10 @@ class TestContinue:
         (CONTINUE, ASKED, REFUSED),
         (CONTINUE, ASKED, begun(" row")),
         (RESTART, Sent(0.0, WHOLE), REST),
+        ({**RESTART, **HELD}, Sent(0.0, WHOLE), REST),
+        ({**RESTART, **STRICT}, Sent(0.0, WHOLE), BAD),
     ],
-    ids=["continued", "refused", "breaks too", "begun anew"],
+    ids=["continued", "refused", "breaks too", "begun anew", "judged", "rejected"],
 )
 def test_a_rescued_request_leaves_no_cycle_for_the_collector(
     changes: Mapping[str, object], sent: Sent, backup: Script
@@ -282,6 +289,89 @@ def test_a_rescued_request_leaves_no_cycle_for_the_collector(
         assert [o for o in gc.get_objects() if isinstance(o, Flight | Attempt | Run | Rescue)] == []
     finally:
         gc.enable()
+
+
+class TestGates:
+    """What is begun anew is judged as any other answer; what goes on with one, with the whole of it."""
+
+    def test_a_restarted_answer_that_is_rejected_is_none_where_gates_are_strict(self) -> None:
+        story = play({"a": BEGUN, "b": BAD}, {**RESTART, **STRICT}, Sent(0.0, WHOLE))
+        (client,) = story.clients
+        assert client.status == 504
+        assert b"cannot help" not in client.text
+        assert json.loads(client.text)["error"]["code"] == FailureClass.TIMEOUT_STALL
+        assert [(each.gate, each.delivered) for each in story.of(AnswerRejected)] == [("no_refusal", False)]
+        assert story.of(AnswerRescued) == []
+        assert outcomes(story)[-1] == ("b", Role.FAILOVER, Outcome.REJECTED)
+        assert [each.outcome for each in story.of(RequestFinished)] == [Outcome.FAILED_AFTER_COMMIT]
+
+    def test_and_is_marked_where_they_are_not(self) -> None:
+        story = play({"a": BEGUN, "b": BAD}, {**RESTART, **HELD}, Sent(0.0, WHOLE))
+        (client,) = story.clients
+        assert client.status == 200
+        assert client.answer_headers[b"x-hedgerow-gate"] == b"failed:no_refusal"
+        assert b"cannot help with that" in client.text
+        assert [each.outcome for each in story.of(RequestFinished)] == [Outcome.WON]
+
+    def test_one_that_is_a_document_is_judged_too(self) -> None:
+        document = OpenAIChat().as_document(chat(["I cannot help with that."], "other"))
+        bad = Answer([(0.1, document)], headers=JSON)
+        story = play({"a": BEGUN, "b": bad}, {**RESTART, **STRICT}, Sent(0.0, WHOLE))
+        assert story.clients[0].status == 504
+
+    @pytest.mark.parametrize("gates", [HELD, STRICT])
+    def test_a_good_one_is_delivered(self, gates: Mapping[str, object]) -> None:
+        story = play({"a": BEGUN, "b": rest("A ", "good ", "hedge.")}, {**RESTART, **gates}, Sent(0.0, WHOLE))
+        (client,) = story.clients
+        assert json.loads(client.text)["choices"][0]["message"]["content"] == "A good hedge."
+        assert b"x-hedgerow-gate" not in client.answer_headers
+        assert story.of(AnswerRejected) == []
+        assert len(story.of(AnswerRescued)) == 1
+
+    @pytest.mark.parametrize("end", ["reset", "close", "hang"])
+    def test_one_that_breaks_off_while_it_is_held_is_none(self, end: str) -> None:
+        story = play({"a": BEGUN, "b": begun("A good", end=end)}, {**RESTART, **LONG}, Sent(0.0, WHOLE))
+        (client,) = story.clients
+        assert client.status == 504
+        assert len(story.of(AttemptEnded)) == 2
+
+    def test_a_client_that_leaves_meanwhile_ends_it(self) -> None:
+        sent = Sent(0.0, WHOLE, leaves_after=40.0)
+        story = play({"a": BEGUN, "b": begun("A good")}, {**RESTART, **LONG}, sent)
+        assert story.pools["b"].cancelled_at == [40.0]
+        assert outcomes(story)[-1] == ("b", Role.FAILOVER, Outcome.CLIENT_GONE)
+
+    def test_an_answer_that_is_gone_on_with_is_judged_whole(self) -> None:
+        gates = {"routes.<name>.gates": {**HELD["routes.<name>.gates"], "require": ["no_refusal", {"min_chars": 99}]}}
+        story = play({"a": BEGUN, "b": REST}, {**CONTINUE, **gates})
+        assert text_of(story.clients[0]) == "A hedge is a row of shrubs."
+        assert [(each.gate, each.delivered) for each in story.of(AnswerRejected)] == [("min_chars", True)]
+
+
+class TestKeys:
+    """Idempotency keys of those who go on with an answer."""
+
+    KEYED: ClassVar = {**CONTINUE, "targets.b.idempotency_header": "Idempotency-Key", "routes.<name>.hedge.delay": "1s"}
+
+    def keys(self, first: Script, second: Script) -> list[bytes]:
+        """What target b was sent: for a request that breaks off, and for the same once more a minute later."""
+        headers = [(b"idempotency-key", b"order-1")]
+        sent = [Sent(at, STREAM, headers) for at in (0.0, 60.0)]
+        story = tell(settings(self.KEYED), {"a": [first, second], "b": REST}, sent)
+        heads = [head for _, head, _ in story.pools["b"].requests]
+        return [line.partition(b": ")[2] for head in heads for line in head.lower().split(b"\r\n") if b"idemp" in line]
+
+    def test_a_continuation_and_a_whole_request_never_share_one(self) -> None:
+        continued, whole = self.keys(begun("A hedge ", "is a", end="reset"), Answer(end="hang"))
+        assert continued != whole
+
+    def test_nor_do_continuations_of_different_beginnings(self) -> None:
+        one, other = self.keys(begun("A hedge ", "is a", end="reset"), begun("A hedge", end="reset"))
+        assert one != other
+
+    def test_the_same_one_has_the_same(self) -> None:
+        one, other = self.keys(begun("A hedge ", end="reset"), begun("A hedge ", end="reset"))
+        assert one == other
 
 
 class TestRestart:

@@ -93,7 +93,7 @@ class Flight(Landing):
             records.launched(self, launched)
         incoming = self._incoming
         if target.key_field or incoming.key:
-            incoming = keys.for_attempt(incoming, target, self.request_id, attempt)
+            incoming = keys.for_attempt(incoming, target, self.request_id, attempt, body)
         launched.call = target.send(
             launched,
             method=exchange.method,
@@ -181,14 +181,31 @@ class Flight(Landing):
     def answered(self, attempt: Attempt) -> None:
         """An attempt's first token is here, or the whole of an answer that is not streamed."""
         gates = self.route.gates
+        request = self._exchange.body
         if self.rescue is not None and self.rescue.attempt is attempt:
-            self.rescue.answered(attempt)
-        elif attempt.trial is not None:  # it has lost
+            if self.rescue.goes_on:  # the client has its beginning: it is judged when all of it is there
+                gates = None
+            request = self.rescue.request
+        if attempt.trial is not None:  # it has lost
             attempt.hold(attempt.trial)
         elif gates is None or (attempt.whole is None and gates.prefix is None):
-            self.run.accepted(attempt.index)
+            self.passed(attempt)
         else:
-            attempt.hold(Trial(self, attempt, gates, self._exchange.body))
+            attempt.hold(Trial(self, attempt, gates, request))
+
+    def passed(self, attempt: Attempt) -> None:
+        """Nothing speaks against the attempt's answer."""
+        if self.rescue is not None and self.rescue.attempt is attempt:
+            self.rescue.answered(attempt)
+        else:
+            self.run.accepted(attempt.index)
+
+    def rejected(self, attempt: Attempt, failure: Failure, rank: int) -> None:
+        """A gate rejected the attempt's answer; `rank` gates let it pass before."""
+        if self.rescue is not None and self.rescue.attempt is attempt:
+            self.rescue.rejected(attempt)
+        else:
+            self.run.rejected(attempt.index, failure, rank)
 
     def lost(self, attempt: Attempt, failure: Failure, *, blame: bool = True) -> None:
         """An attempt failed before commit; without `blame` its target had no part in it."""

@@ -23,18 +23,22 @@ def scoped(incoming: Incoming) -> Incoming:
     return msgspec.structs.replace(incoming, scope=scope.digest())
 
 
-def for_attempt(incoming: Incoming, target: Target, request_id: str, attempt: int) -> Incoming:
+def for_attempt(
+    incoming: Incoming, target: Target, request_id: str, attempt: int, rest: bytes | None = None
+) -> Incoming:
     """With the idempotency key that this attempt is sent with, if any.
 
     A target that takes keys gets one for each attempt: `<request_id>-<attempt>`, or one that a client which asks again
     with its own key comes to again, whatever process it reaches. To others the client's own goes with the first.
+    What goes on with an answer that broke off is another question each time: its body, `rest`, is part of the key.
     """
     if target.key_field:
         stem = request_id
         if incoming.request_id:
             stem = token_hex(12)  # another client may have chosen that name, and the provider knows us all as one
         if incoming.scope:
-            stem = blake2b(incoming.scope + target.name.encode(), digest_size=16).hexdigest()
+            asked = b"" if rest is None else b"\0" + rest
+            stem = blake2b(incoming.scope + target.name.encode() + asked, digest_size=16).hexdigest()
         line = b"%b: %b-%d\r\n" % (target.key_field, stem.encode(), attempt)
     elif incoming.key and attempt == 0:
         line = b"idempotency-key: %b\r\n" % incoming.key

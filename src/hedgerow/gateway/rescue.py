@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from hedgerow.events import AnswerRescued, Failure, FailureClass, Role, Usage
+from hedgerow.events import AnswerRescued, Failure, FailureClass, Outcome, Role, Usage
 from hedgerow.gateway.delivery import Delivery
 from hedgerow.policy.failures import Next, next_after
 from hedgerow.wire.base import Ending
@@ -47,17 +47,18 @@ class Rescue:
         "_failure",
         "_flight",
         "_following",
-        "_request",
         "_write",
         "attempt",
         "first_token_at",
+        "request",
     )
 
     def __init__(self, flight: Flight, delivery: Delivery, request: bytes, continuation: Continuation | None) -> None:
         self._flight = flight
         self._delivery = delivery
         self._write = delivery.write
-        self._request = request
+        self.request = request
+        """The client's body."""
         self._continuation = continuation
         self._failure: Failure | None = None  # of the attempt that broke off, once another is to go on
         self._following = False
@@ -110,11 +111,26 @@ class Rescue:
         flight.follow(self.attempt)
         return True
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the client has the answer's beginning already."""
+        return self._continuation is not None
+
+    def rejected(self, attempt: Attempt) -> None:
+        """A gate rejected the new attempt's answer: nobody else is asked."""
+        flight = self._flight
+        if flight.run.strict:
+            attempt.cancel()
+            flight.speak(attempt, Outcome.REJECTED, None)
+            self._give_up(attempt)
+        else:
+            self.answered(attempt)  # better than none, and marked
+
     def answered(self, attempt: Attempt) -> None:
-        """The new attempt's first token is here."""
+        """The new attempt's first token is here, and its gates, if it has any, have spoken."""
         self._tell(attempt)
         if self._continuation is None:
-            self._flight.deliver(attempt, self._request)
+            self._flight.deliver(attempt, self.request)
         elif attempt.whole is not None:
             self._end_with(attempt, self._continuation, attempt.whole)
         else:
@@ -128,9 +144,13 @@ class Rescue:
             self._end_with(attempt, continuation, failure.body)
             return
         flight.fell(attempt, failure, blame=blame)
-        flight.give_up(attempt, self._failure or failure)
+        self._give_up(attempt)
 
     # Its own.
+
+    def _give_up(self, attempt: Attempt) -> None:
+        if self._failure is not None:  # it is: else no attempt would have been launched
+            self._flight.give_up(attempt, self._failure)
 
     def _where(self, winner: Attempt, failure: Failure) -> tuple[int, bytes] | None:
         """Which of the run's candidates can go on, and what to send there."""
@@ -160,10 +180,10 @@ class Rescue:
     def _body(self, target: Target) -> bytes | None:
         flight, continuation = self._flight, self._continuation
         if continuation is None:
-            return flight.body_for(target, self._request)
+            return flight.body_for(target, self.request)
         if target.continues is None or continuation.prefix is None:
             return None
-        return continuation.request(flight.body_for(target, self._request), target.continues)
+        return continuation.request(flight.body_for(target, self.request), target.continues)
 
     def _tell(self, attempt: Attempt) -> None:
         """The new attempt goes on: in the event log, in the log, and where there is a stream, in a comment of it."""
@@ -171,7 +191,8 @@ class Rescue:
         name, now, chars = attempt.target.name, flight.time(), 0
         if attempt.probe is not None:
             hedger.over(attempt.probe)
-        hedger.answered(attempt.target.place, flight.ask, attempt.launched_at, now)
+        if attempt.rejection is None:
+            hedger.answered(attempt.target.place, flight.ask, attempt.launched_at, now)
         if continuation is not None:
             chars = len(continuation.prefix or "")
             self._following = True

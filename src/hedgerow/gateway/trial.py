@@ -77,7 +77,9 @@ class Trial:
 
     def feed(self, data: bytes) -> None:
         """Another piece of the stream, which the attempt keeps."""
-        scanner = self._attempt.scanner
+        attempt = self._attempt
+        attempt.last_data_at = self._flight.time()  # of an answer that is begun anew the stall limit holds already
+        scanner = attempt.scanner
         self._look(scanner is not None and scanner.watch(data), data)
 
     def _look(self, done: bool, data: bytes) -> None:
@@ -138,7 +140,7 @@ class Trial:
         if attempt.ended:
             return
         if rejection is None:
-            self._flight.run.accepted(attempt.index)
+            self._flight.passed(attempt)
             return
         attempt.rejection = rejection
         if attempt.call is not None:
@@ -148,7 +150,7 @@ class Trial:
         records.rejected(flight, attempt, rejection, delivered=False)
         failure = Failure(FailureClass.GATE, f"its answer was rejected by gate {rejection}")
         flight.blame(attempt, failure)
-        flight.run.rejected(attempt.index, failure, verdict.passed)
+        flight.rejected(attempt, failure, verdict.passed)
 
 
 def answer_in(flight: Landing, body: bytes) -> Answer:
