@@ -26,7 +26,7 @@ while where:
         break
     time.sleep(0.2)  # the slower model is still at it
 else:
-    raise SystemExit("Only one model was asked.")
+    raise SystemExit("Nothing to compare it with: the other model failed, or could not be asked.")
 
 for each in kept["alternatives"]:
     models = ", ".join(said["target"] for said in each["said_by"])

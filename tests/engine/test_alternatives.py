@@ -45,6 +45,8 @@ def told(client: RecordingExchange) -> list[tuple[float, str, Any]]:
     """What a listening client was told when: the name of each event, and its data."""
     events = []
     for at, piece in client.pieces:
+        if piece == b": \n\n":
+            continue
         name, data = piece.decode().removesuffix("\n\n").split("\n")
         events.append((at, name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
     return events
@@ -124,6 +126,14 @@ def test_who_comes_late_is_told_all_at_once() -> None:
         (50.0, "alternative"),
         (50.0, "done"),
     ]
+
+
+def test_who_listens_for_long_is_kept_awake() -> None:
+    scripts = {"a": whole("eins", 40.0), "b": whole("one", 1.0)}
+    keep = KeepSettings(time=60.0)
+    _, listening, _ = run(scripts, lambda world, client: page(world, client, EVENTS), wait=2.0, keep=keep)
+    assert [at for at, piece in listening.pieces if piece == b": \n\n"] == [2.0, 17.0, 32.0]
+    assert listening.ended_at == 40.0
 
 
 def test_who_leaves_is_told_nothing_more() -> None:

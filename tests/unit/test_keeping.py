@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from hedgerow.answer import Answer
+from hedgerow.answer import Answer, Finish
 from hedgerow.gateway.keeping import Keeping, Record
 from hedgerow.policy.alternatives import MOST, Alternative, Saying, meaning_of
 from hedgerow.testing import VirtualLoop, run_virtual
@@ -107,3 +108,22 @@ def test_the_same_means_the_same_to_a_reader() -> None:
         assert meaning_of(Answer(one)) != meaning_of(Answer(other))
     assert meaning_of(Answer("", refusal="no")) != meaning_of(Answer(""))
     assert meaning_of(Answer("a", others=(Answer("b"),))) != meaning_of(Answer("a"))
+
+
+def calling(arguments: str, call_id: str = "call-1") -> bytes:
+    call = {"id": call_id, "type": "function", "function": {"name": "look_up", "arguments": arguments}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return json.dumps({"id": call_id, "created": 1, "choices": [{"index": 0, "message": message}]}).encode()
+
+
+def test_calls_of_tools_are_the_same_only_with_the_same_arguments() -> None:
+    calls = Answer("", Finish.TOOL_CALLS, tool_calls=True)
+    one = meaning_of(calls, calling('{"word": "hedge", "n": 1}'))
+    assert meaning_of(calls, calling('{"n":1,"word":"hedge"}', "call-2")) == one
+    assert meaning_of(calls, calling('{"n":2,"word":"hedge"}')) != one
+    assert meaning_of(calls, calling('{"n":1,"word":')) != one
+    assert meaning_of(calls) != meaning_of(calls)  # nothing is known of either
+    used = b'{"id":"%b","content":[{"type":"tool_use","id":"%b","name":"x","input":{"id":%b}}],"usage":{"n":%b}}'
+    first = meaning_of(calls, used % (b"a", b"b", b"1", b"1"))
+    assert meaning_of(calls, used % (b"c", b"d", b"1", b"2")) == first
+    assert meaning_of(calls, used % (b"a", b"b", b"2", b"1")) != first

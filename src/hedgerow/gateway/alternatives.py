@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Callable
@@ -25,6 +26,8 @@ _PATH = re.compile(rb"/v1/hedgerow/requests/([\x21-\x2e\x30-\x7e]{1,200})/altern
 _STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
 _LISTENING = 600.0
 """Seconds for which a client may listen to what another gateway keeps."""
+_STIR = 15.0
+"""Seconds between two comments to a client that listens."""
 _NO_STORE = b"cache-control: no-store\r\n"
 
 
@@ -117,6 +120,7 @@ class _Listening(_Waiting):
         self._record = record
         exchange.listener = self
         exchange.start(200, _STREAM)
+        self._stir()
         record.hear(self.hear)
 
     def hear(self, alternative: Alternative | None) -> None:
@@ -124,6 +128,7 @@ class _Listening(_Waiting):
         if alternative is not None:
             self._event(b"alternative", alternative.view())
             return
+        self._timer.cancel()
         alternatives = self._record.alternatives
         self._event(b"done", {"alternatives": len(alternatives), "disagreement": alternatives.disagreement})
         self._exchange.listener = None
@@ -131,8 +136,14 @@ class _Listening(_Waiting):
 
     def on_disconnect(self) -> None:
         """The client has left."""
+        self._timer.cancel()
         self._record.leave(self.hear)
         super().on_disconnect()
+
+    def _stir(self) -> None:
+        """A comment now and then, so that nobody between takes the connection for dead."""
+        self._timer = asyncio.get_running_loop().call_later(_STIR, self._stir)
+        self._exchange.write(b": \n\n")
 
     def _event(self, name: bytes, data: object) -> None:
         self._exchange.write(b"event: %b\ndata: %b\n\n" % (name, msgspec.json.encode(data)))

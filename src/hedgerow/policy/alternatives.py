@@ -118,7 +118,7 @@ class Alternatives:
 
     def add(self, saying: Saying) -> Alternative:
         """One more answer; returns what it is now among."""
-        meaning = meaning_of(saying.answer)
+        meaning = meaning_of(saying.answer, saying.document)
         found = self._by_meaning.get(meaning)
         if found is None:
             found = self._by_meaning[meaning] = Alternative(self._next)
@@ -131,21 +131,76 @@ class Alternatives:
         return sorted((saying for each in self for saying in each.sayings), key=lambda saying: saying.at)
 
 
-def meaning_of(answer: Answer) -> object:
-    """Equal for answers that say the same.
+def meaning_of(answer: Answer, document: bytes = NO_DOCUMENT) -> object:
+    """Equal for answers that say and want the same.
 
     JSON is compared by value, any other text without regard to case, kinds of blanks or of Unicode composition (NFKC).
+    Of one that calls tools, or has more to it than text, all of its document counts but what differs between any two.
     """
-    return (_text(answer.text), answer.refusal is None, tuple(map(meaning_of, answer.others)))
+    more: object = None
+    if answer.tool_calls or answer.media:
+        more = _all_of(document)
+    return (_text(answer.text), answer.refusal is None, more, tuple(map(meaning_of, answer.others)))
+
+
+_ANY_TWO = frozenset(
+    {
+        "id",
+        "call_id",
+        "created",
+        "created_at",
+        "model",
+        "usage",
+        "usageMetadata",
+        "system_fingerprint",
+        "service_tier",
+        "responseId",
+        "modelVersion",
+        "logprobs",
+        "provider",
+        "metadata",
+    }
+)
+"""Members of answers that say nothing of what is answered."""
+_OWN = ("input", "args")
+"""Members in which a tool's own arguments are."""
+
+
+def _all_of(document: bytes) -> object:
+    try:
+        value = _essence(msgspec.json.decode(document))
+    except (msgspec.DecodeError, RecursionError):
+        value = None
+    # Of what is not known it is not known whether it is the same.
+    return object() if value is None else msgspec.json.encode(value, order="sorted")
+
+
+def _essence(value: object) -> object:
+    match value:
+        case dict():
+            return {
+                name: inner if name in _OWN else _essence(inner)
+                for name, inner in value.items()
+                if name not in _ANY_TWO
+            }
+        case list():
+            return [_essence(inner) for inner in value]
+        case str() if value[:1] in ("{", "["):  # arguments, as OpenAI writes them
+            return _json(value) or value
+    return value
 
 
 def _text(text: str) -> object:
     stripped = text.strip()
-    if stripped[:1] in ("{", "["):
-        try:
-            value = msgspec.json.decode(stripped.encode("utf-8", "replace"))
-        except (msgspec.DecodeError, RecursionError):
-            pass
-        else:
-            return msgspec.json.encode(value, order="sorted")
-    return " ".join(unicodedata.normalize("NFKC", stripped).casefold().split())
+    return _json(stripped) or " ".join(unicodedata.normalize("NFKC", stripped).casefold().split())
+
+
+def _json(text: str) -> str | None:
+    """JSON as it is written in one way only; None where it is none, or no object or list."""
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        value = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return msgspec.json.encode(value, order="sorted").decode()

@@ -70,7 +70,7 @@ class RedisLog:
         except self._errors() as error:
             self._complain(str(error))
             return [], b"0"
-        self._failing = False
+        self._recovered()
         return [fields[_FIELD] for _, fields in found], found[-1][0] if found else b"0"
 
     async def follow(self, key: str, after: bytes, limit: float) -> AsyncGenerator[bytes, None]:
@@ -112,7 +112,7 @@ class RedisLog:
                 pipeline.pexpire(key, max(1, int(ttl * 1000)))
             try:
                 await pipeline.execute()
-                self._failing = False
+                self._recovered()
             except self._errors() as error:
                 self._complain(str(error))
             for _ in batch:
@@ -137,6 +137,11 @@ class RedisLog:
                     for follower in self._followers:
                         follower.take(key, _number(entry_id), fields[_FIELD])
         self._reader = None
+
+    def _recovered(self) -> None:
+        if self._failing:
+            self._failing = False
+            log.warning("Redis can be used again")
 
     def _complain(self, why: str) -> None:
         if not self._failing:  # once until it is back
