@@ -298,17 +298,20 @@ def test_the_same_question_sees_what_was_said_before() -> None:
 
 
 def test_only_who_asked_sees_what_is_kept() -> None:
-    mine, theirs = (b"authorization", b"Bearer mine"), (b"authorization", b"Bearer theirs")
+    mine, theirs = [(b"authorization", b"Bearer mine")], [(b"authorization", b"Bearer theirs")]
+    dummy = [(b"authorization", b"Bearer dummy")]
+    own, other = [*dummy, (b"x-api-key", b"own")], [*dummy, (b"x-api-key", b"other")]
     seen: list[int | None] = []
 
     async def story(world: World) -> None:
         world.gateway._tells_tenants = True  # as `install` does where a route keeps losers
-        client = world.request(WHOLE, headers=[mine])
+        client, second = world.request(WHOLE, headers=mine), world.request(WHOLE, headers=own)
         await asyncio.sleep(9.0)
-        seen.extend(page(world, client, *with_).status for with_ in ([mine], [theirs], []))
+        seen.extend(page(world, client, *with_).status for with_ in (mine, theirs, []))
+        seen.extend(page(world, second, *with_).status for with_ in (own, other, dummy))
 
     play({"a": whole("eins", 4.0), "b": whole("one", 1.0)}, story, policy=RACE, keep=KEEP)
-    assert seen == [200, 404, 404]
+    assert seen == [200, 404, 404] * 2
 
 
 def test_a_client_that_leaves_before_the_win_stops_everything() -> None:

@@ -125,15 +125,25 @@ class TestWholeAnswers:
         [
             {"headers": [(b"idempotency-key", b"k-2")]},
             {"headers": [KEY, (b"authorization", b"Bearer another client")]},
+            {"headers": [KEY, (b"x-api-key", b"another client's")]},
             {"headers": [KEY], "target": b"/v1/chat/completions?api-version=1"},
             {"headers": []},
         ],
-        ids=["key", "client", "path", "no key"],
+        ids=["key", "client", "one with a key", "path", "no key"],
     )
     def test_another_client_path_or_key_is_another_request(self, other: dict[str, object]) -> None:
         async def story(world: World) -> None:
             ask(world)
             world.request(PLAIN, **other)  # type: ignore[arg-type]  # the request's own keywords
+
+        assert sent(play({"a": SLOW}, story)) == 2
+
+    def test_clients_with_the_same_dummy_beside_their_keys_do_not_share(self) -> None:
+        dummy = (b"authorization", b"Bearer dummy")
+
+        async def story(world: World) -> None:
+            for own in (b"one", b"two", b"one"):
+                ask(world, PLAIN, dummy, (b"x-api-key", own))
 
         assert sent(play({"a": SLOW}, story)) == 2
 

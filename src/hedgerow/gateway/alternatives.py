@@ -43,7 +43,7 @@ def answer(gateway: Gateway, exchange: Exchange) -> None:
     Raises `RequestError` (404) where nothing is kept that this client may see.
     """
     request_id = request_of(exchange.target.partition(b"?")[0]) or ""
-    tenant = headers.tenant_of(headers.read(exchange.headers).authorization)
+    tenant = gateway.tenant_of(headers.read(exchange.headers))
     events = exchange.method == b"GET" and _wants_events(exchange)
     record, shared = gateway.keeping.find(request_id, tenant), gateway.keeping.shared
     if record is not None:

@@ -169,13 +169,17 @@ class Gateway:
         if protocol.family is _GEMINI:
             exchange.target, incoming = headers.key_in_query(exchange.target, incoming)
         if self._tells_tenants:
-            incoming = msgspec.structs.replace(incoming, tenant=headers.tenant_of(incoming.authorization))
+            incoming = msgspec.structs.replace(incoming, tenant=self.tenant_of(incoming))
         if incoming.key:
-            incoming = keys.scoped(incoming)
+            incoming = keys.scoped(incoming, self.tenant_of(incoming))
         if self._access is not None:
             self._access.check(incoming.authorization)
             incoming = msgspec.structs.replace(incoming, authorization=None, credential=b"")  # ours, and not theirs
         return incoming
+
+    def tenant_of(self, incoming: headers.Incoming) -> str:
+        """Whose request it is, see `headers.tenant_of`; asked before its credential is dropped."""
+        return headers.tenant_of(incoming, checked=self._access is not None)
 
     def _fly(self, exchange: Exchange, protocol: Protocol, incoming: headers.Incoming) -> None:
         facts = protocol.facts(exchange.target, exchange.body)

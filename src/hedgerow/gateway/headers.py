@@ -158,15 +158,25 @@ NO_WEBSOCKETS = (
 )
 
 
-def tenant_of(authorization: bytes | None) -> str:
+def tenant_of(incoming: Incoming, *, checked: bool) -> str:
     """A fingerprint of a client's key that says nothing of the key; "" without one.
 
-    However its scheme and spaces are written, as with `Access`: a key has one budget.
+    However its scheme and spaces are written and whichever field it is in, as with `Access`: a key has one budget.
+    Where that has `checked` it, the key is all that counts: else a client had as many budgets as it can make up fields.
+    Otherwise all that it presents counts together: many clients share a dummy in one field, and their keys are others.
     """
-    if authorization is None:
+    if incoming.authorization is None:
         return ""
-    scheme, _, key = authorization.partition(b" ")
-    return hashlib.sha256(b"%b %b" % (scheme.lower(), key.strip())).hexdigest()[:16]
+    keys = {_plain(b"authorization", incoming.authorization)}
+    if not checked:
+        keys |= {_plain(name, value) for name, value in fields_in(incoming.credential)}
+    return hashlib.sha256(b"\n".join(sorted(keys))).hexdigest()[:16]
+
+
+def _plain(field: bytes, value: bytes) -> bytes:
+    """A key as an `authorization` value, always written the same way."""
+    scheme, _, key = value.partition(b" ") if field == b"authorization" else (b"bearer", b"", value)
+    return b"%b %b" % (scheme.lower(), key.strip())
 
 
 def traits_of(headers: Headers, wanted: Collection[tuple[bytes, bytes, str]]) -> frozenset[str]:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hedgerow.gateway.headers import Incoming, tenant_of
+from hedgerow.gateway.headers import Incoming
 
 if TYPE_CHECKING:
     from hedgerow.gateway.target import Target
 
 
-def scoped(incoming: Incoming) -> Incoming:
-    """With the `scope` of its key: two clients that happen to choose the same one do not share answers."""
-    scope = blake2b(tenant_of(incoming.authorization).encode() + b"\0" + incoming.key, digest_size=16)
+def scoped(incoming: Incoming, tenant: str) -> Incoming:
+    """With the `scope` of this tenant's key: two clients that happen to choose the same one do not share answers."""
+    scope = blake2b(tenant.encode() + b"\0" + incoming.key, digest_size=16)
     return msgspec.structs.replace(incoming, scope=scope.digest())
 
 
