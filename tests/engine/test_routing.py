@@ -64,6 +64,58 @@ def test_models_are_listed_in_the_shape_that_the_client_reads() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "status"),
+    [(b"/v1/models/gpt-9", 200), (b"/v1/models/gpt-", 200), (b"/v1/models/gem", 404), (b"/v1/models/", 404)],
+)
+def test_a_model_is_there_where_a_pattern_serves_it(path: bytes, status: int) -> None:
+    base = {"routes": {"gpt-*": {"targets": ["a"]}}, "targets": {"a": {"base_url": "http://a.example/v1"}}}
+    pools, client = play(settings(base=base), {}, b"", path=path, method=b"GET")
+    assert (asked(pools), client.status) == ([], status)
+    if status == 200:
+        assert json.loads(client.text)["id"] == path.decode().rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        (b"POST", b"/v1/v1/messages", ANTHROPIC),
+        (b"POST", b"/v1/v1/chat/completions", []),
+        (b"GET", b"/v1/v1/models?limit=9", []),
+        (b"POST", b"/v1beta/v1beta/models/gem:generateContent", []),
+        (b"POST", b"/v1/v1beta/models/gem:streamGenerateContent?alt=sse", []),
+    ],
+)
+def test_a_version_that_is_in_the_path_twice_is_told_with_what_to_do(
+    method: bytes, path: bytes, headers: Headers
+) -> None:
+    pools, client = play(mixed(), {}, CLAUDE, path=path, headers=headers, method=method)
+    first, version = path.partition(b"?")[0].decode(), path.decode().split("/")[1]
+    assert (asked(pools), client.status) == ([], 404)
+    assert error(client)["message"] == (
+        f"There is nothing at '{first}': the API's version is there twice. This client adds it to its base URL, which "
+        f"is then http://<this host>, without /{version}."
+    )
+
+
+def test_an_endpoint_with_the_version_twice_can_be_listed() -> None:
+    listed = mixed(
+        **{
+            "targets.h": {"base_url": "http://h.example/v1", "protocol": "http"},
+            "routes.w": {"targets": ["h"], "endpoints": ["/v1/v1/translate"]},
+        }
+    )
+    pools, _ = play(listed, {"h": Answer([(0.0, b"{}")], headers=JSON)}, b"{}", path=b"/v1/v1/translate")
+    assert [name for name, _ in asked(pools)] == ["h"]
+
+
+@pytest.mark.parametrize("path", [b"/v1/hedgerow", b"/v1/hedgerow?x=1", b"/v1/hedgerow/", b"/v1/hedgerow/x"])
+@pytest.mark.parametrize("method", [b"GET", b"POST", b"DELETE"])
+def test_nothing_at_or_below_our_own_path_goes_to_a_provider(path: bytes, method: bytes) -> None:
+    pools, client = play(mixed(), {}, b"{}", path=path, method=method)
+    assert (asked(pools), client.status) == ([], 404)
+
+
+@pytest.mark.parametrize(
     ("path", "headers", "target"),
     [
         (b"/v1/files", [], "a"),

@@ -160,6 +160,31 @@ def test_a_delay_must_leave_time_for_a_hedge(path: str, sent: str, expected: str
     play(story, {"routes.<name>.timeouts": {"first_token": "10s", "total": "5m"}})
 
 
+@pytest.mark.parametrize(
+    ("hedge", "why"),
+    [
+        ({"mode": "race"}, "race, which waits for no delay"),
+        ({"mode": "chain"}, "chain, where one target is asked after the other"),
+    ],
+)
+@pytest.mark.parametrize("sent", ["1s", "off", "p95", "slo: 2s"])
+def test_no_delay_is_taken_where_none_is_waited_for(hedge: dict[str, str], why: str, sent: str) -> None:
+    async def alone(running: Running) -> None:
+        for path, where in ((ROUTE, "route fast"), ("/admin/api", "every route")):
+            status, told = running.ask("PATCH", path, {"delay": sent})
+            problem = f"{where} has hedge.mode: {why}; only null is allowed here"
+            assert (status, told["error"]["problems"]) == (422, {"delay": problem})
+            assert running.ask("PATCH", path, {"delay": None, "kill_switch": True})[0] == 200
+
+    async def beside_another(running: Running) -> None:
+        assert running.ask("PATCH", ROUTE, {"delay": sent})[0] == 422
+        assert running.ask("PATCH", "/admin/api/routes/slow", {"delay": sent})[0] == 200
+        assert running.ask("PATCH", "/admin/api", {"delay": sent})[0] == 200
+
+    play(alone, {"routes.<name>.hedge": hedge})
+    play(beside_another, {"routes.<name>.hedge": hedge, "routes.slow": {"targets": ["a", "b"]}})
+
+
 DELAYS: st.SearchStrategy[Any] = st.one_of(
     st.from_regex(
         r"(p[0-9]{1,3}(\.[0-9])?|ema\(p9[0-9](, 0?\.[0-9])?\)|slo: ?[0-9]{1,4}m?s|auto|[0-9]{1,5}(ms|s|m|h)?)"

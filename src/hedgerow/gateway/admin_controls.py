@@ -17,6 +17,7 @@ from hedgerow.units import parse_duration, parse_percent, show_duration, show_pe
 if TYPE_CHECKING:
     from hedgerow.gateway.core import Gateway
     from hedgerow.gateway.parts import Parts
+    from hedgerow.policy.settings import Policy
 
 Value = bool | float | str | None
 
@@ -61,13 +62,21 @@ def read_changes(body: bytes) -> dict[str, Value]:
     return changes
 
 
-def check_times(changes: dict[str, Value], parts: Parts, route: str | None) -> None:
-    """A delay must leave time for a hedge on every route it would hold for. Raises `Unfit`."""
+def check_delay(changes: dict[str, Value], parts: Parts, route: str | None) -> None:
+    """A delay must mean something, and leave time for a hedge on every route it would hold for. Raises `Unfit`."""
     spec = _spec(changes.get("delay"))
+    if spec is None:
+        return
+    routes = parts.blueprint.routes
+    waiting = [name for name in (routes if route is None else [route]) if _mode(routes[name].policy) is None]
+    if not waiting:
+        mode = _mode(next(iter(routes.values())).policy if route is None else routes[route].policy)
+        where = "every route" if route is None else f"route {route}"
+        raise Unfit({"delay": f"{where} has hedge.mode: {mode}; only null is allowed here"})
     if not isinstance(spec, delays.Fixed | delays.Slo):
         return
-    for name in parts.blueprint.routes if route is None else [route]:
-        policy = parts.blueprint.routes[name].policy
+    for name in waiting:
+        policy = routes[name].policy
         limits = {"total": (policy.total, "no hedge would ever start")}
         if isinstance(spec, delays.Fixed):
             limits["first_token"] = (policy.first_token, "no stream would ever be hedged")
@@ -75,6 +84,13 @@ def check_times(changes: dict[str, Value], parts: Parts, route: str | None) -> N
             if spec.seconds >= limit:
                 there = f"routes.{name}.timeouts.{key} ({show_duration(limit)})"
                 raise Unfit({"delay": f"{show_duration(spec.seconds)} is too long for {there}: {why}"})
+
+
+def _mode(policy: Policy) -> str | None:
+    """The mode in which no delay is waited for, and why; None where one is."""
+    if policy.width > 1:
+        return "race, which waits for no delay"
+    return "chain, where one target is asked after the other" if policy.chain else None
 
 
 def apply(gateway: Gateway, parts: Parts, route: str | None, changes: dict[str, Value], by: str) -> None:

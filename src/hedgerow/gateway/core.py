@@ -125,6 +125,10 @@ class Gateway:
         """What clients may ask for as `model`."""
         return self._routing.model_names
 
+    def serves(self, model: str) -> bool:
+        """Whether clients may ask for this as `model`."""
+        return self._routing.serves(model)
+
     def __call__(self, exchange: Exchange) -> None:
         protocol = lookup(exchange.method, exchange.target)
         if not protocol.hedgeable:

@@ -14,6 +14,7 @@ from hedgerow.gateway import alternatives
 from hedgerow.gateway.answers import JSON
 from hedgerow.gateway.headers import speaks_anthropic, speaks_gemini
 from hedgerow.http.exchange import Exchange
+from hedgerow.wire import TWICE
 
 if TYPE_CHECKING:
     from hedgerow.gateway.core import Gateway
@@ -29,7 +30,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 def find(method: bytes, target: bytes) -> Page | None:
     """The page for this request, None when it is not one of ours."""
     path = target.partition(b"?")[0]
-    if path.startswith(b"/v1/hedgerow/"):
+    if path == b"/v1/hedgerow" or path.startswith(b"/v1/hedgerow/"):
         return _ALTERNATIVES if method in (b"GET", b"HEAD") and alternatives.request_of(path) else _NOTHING
     if method in (b"GET", b"HEAD"):
         return _GET.get(path) or (_MODEL if path.startswith((b"/v1/models/", b"/v1beta/models/")) else None)
@@ -50,11 +51,13 @@ def origin_form(target: bytes) -> bytes | None:
 
 
 def is_below_v1(target: bytes) -> bool:
-    """Whether every upstream will see the target below its base URL.
+    """Whether every upstream will see the target below its base URL, and it says the version of the API once.
 
     `..`, however it is spelled, could lead out of it: to what our key may do and our clients may not.
     """
     path = target.partition(b"?")[0]
+    if path.startswith(TWICE):
+        return False
     return path.startswith((b"/v1/", b"/v1beta/", b"/v1alpha/")) and not _UPWARDS.search(unquote_to_bytes(path))
 
 
@@ -64,7 +67,14 @@ _UPWARDS = re.compile(rb"[/\\]\.\.(?:[/\\;#]|\Z)")
 
 def no_such_path(target: bytes) -> str:
     """What to do about a path we do not serve."""
-    shown = target.partition(b"?")[0][:100].decode("latin-1")
+    path = target.partition(b"?")[0]
+    shown = path[:100].decode("latin-1")
+    if path.startswith(TWICE):
+        version = shown.split("/")[1]
+        return (
+            f"There is nothing at '{shown}': the API's version is there twice. This client adds it to its base URL, "
+            f"which is then http://<this host>, without /{version}."
+        )
     return f"There is nothing at '{shown}'. Clients use base_url http://<this host>/v1; see also /livez, /readyz."
 
 
@@ -88,7 +98,7 @@ def _models(gateway: Gateway, exchange: Exchange) -> None:
 def _model(gateway: Gateway, exchange: Exchange) -> None:
     path = exchange.target.partition(b"?")[0]
     name = unquote_to_bytes(path.partition(b"/models/")[2]).decode("utf-8", "replace")
-    if name not in gateway.model_names:
+    if not gateway.serves(name):
         raise RequestError(404, f"There is no route '{name}'.", code="model_not_found", param="model")
     exchange.respond(200, JSON, msgspec.json.encode(_shape(exchange).one(name)))
 

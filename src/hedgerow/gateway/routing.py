@@ -45,6 +45,10 @@ class Routing:
         """What clients may ask for as `model`."""
         return [name for name in self._routes if not name.endswith("*")]
 
+    def serves(self, model: str) -> bool:
+        """Whether a route has this name, or a pattern that stands for it."""
+        return bool(model) and self._match(model) is not None
+
     def endpoint(self, method: bytes, target: bytes) -> bool:
         """Whether a route lists this path among its `endpoints`."""
         return bool(self._endpoints) and method == b"POST" and target.partition(b"?")[0] in self._endpoints

@@ -56,7 +56,7 @@ def lookup(method: bytes, target: bytes, *, anthropic: bool = False) -> Protocol
     if posted:
         if (known := _POSTED.get(path)) is not None:
             return known
-        if path.endswith(_GENERATE) and path.startswith(b"/"):
+        if path.endswith(_GENERATE) and path.startswith(b"/") and not path.startswith(TWICE):
             return _GEMINI
         gemini = gemini or path.startswith(_ACTING)
     if gemini:
@@ -66,6 +66,9 @@ def lookup(method: bytes, target: bytes, *, anthropic: bool = False) -> Protocol
     return _PASSTHROUGH
 
 
+_VERSIONS = (b"/v1", b"/v1beta", b"/v1alpha")
+TWICE: Final = tuple(b"%b%b/" % (first, second) for first in _VERSIONS for second in _VERSIONS)
+"""How a path begins where client and base URL both say the version of the API; nothing is served there."""
 _GENERATE = (b":generateContent", b":streamGenerateContent")
 _GEMINIS = (b"/v1beta/", b"/v1alpha/")
 _ACTING = (b"/v1/models/", b"/v1/tunedModels/")
