@@ -491,3 +491,44 @@ def test_the_same_requests_are_told_the_same() -> None:
         return traffic(MANY, Rules(Auto(), budget=0.05, max_delay=20.0)).run(1_500).choices
 
     assert told() == told()
+
+
+class TestNeverSeenToAnswer:
+    """Targets that are always broken off: no quantile of theirs is reached."""
+
+    def broken_off(self, target: str, model: LatencyModel) -> None:
+        for index in range(200):
+            model.observe(target, True, 500, 0.1, True, index / 200)
+
+    @pytest.mark.parametrize("spec", LEARNING, ids=lambda spec: type(spec).__name__)
+    def test_a_backup_is_taken_to_be_like_the_primary_as_if_it_were_new(self, spec: Spec) -> None:
+        rules, choices = Rules(spec, budget=0.5, target=0.8, max_delay=30.0), []
+        times = [0.1] * 70 + [3.0] * 30
+        for lost in (False, True):
+            model = LatencyModel(Learning(min_samples=10, warmup=20))
+            if lost:
+                self.broken_off("b", model)
+            when = learned(rules, times, model=model)
+            choices.append(choose(when))
+            when.refresh(10.0)
+            choices.append(choose(when, now=10.0))
+        assert choices[2:] == choices[:2]
+        assert all(choice.delay < 30.0 and choice.probability > 0.0 for choice in choices)
+
+    @pytest.mark.parametrize("spec", [Percentile(0.95), Percentile(0.5, 0.2), Auto()], ids=str)
+    def test_a_primary_has_the_delay_of_one_that_is_new_and_not_the_longest(self, spec: Spec) -> None:
+        model = LatencyModel(Learning(min_samples=10, warmup=20))
+        self.broken_off("a", model)
+        learned(Rules(Off()), spread(), target="b", model=model)
+        when = When(model, Rules(spec, budget=0.1, warmup_delay=2.0, max_delay=30.0))
+        assert choose(when) == Choice(2.0, 1.0, "warmup")
+        when.refresh(10.0)
+        assert choose(when, now=10.0) == Choice(2.0, 1.0, "warmup")
+
+    def test_an_objective_is_not_waited_for_where_the_primary_never_makes_it(self) -> None:
+        model = LatencyModel(Learning(min_samples=10, warmup=20))
+        self.broken_off("a", model)
+        learned(Rules(Off()), spread(), target="b", model=model)
+        choice = choose(When(model, Rules(Slo(2.0), warmup_delay=2.0)))
+        assert choice.source == "slo"
+        assert choice.delay < 2.0

@@ -64,7 +64,7 @@ def kinds_of(model: LatencyModel, primary: str, backup: str, stream: bool, cost:
         if first is None:
             return ()
         if rate > 0.0:
-            second = model.first_token(backup, stream, PROMPTS[size], now) or first
+            second = model.answers(backup, stream, PROMPTS[size], now) or first
             key = (id(first), id(second))
             laws[key] = (first, second)
             together.setdefault(key, []).append((size, rate))

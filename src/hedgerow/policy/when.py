@@ -26,6 +26,7 @@ from hedgerow.policy.auto import (
 from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, show
 from hedgerow.policy.latency.cells import SIZES, LatencyModel
+from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.objective import in_time
 from hedgerow.policy.percentile import DelayNotice, Percentiles, Which
 from hedgerow.policy.reissue import Reissue, Steps, finish
@@ -111,8 +112,8 @@ class When:
         `took`, `hedge_took`: seconds from each attempt's own launch to its first token (`done`), else until it was
         broken off.
         """
-        first = self._model.first_token(primary, ask.stream, ask.input_tokens, now)
-        second = self._model.first_token(backup, ask.stream, ask.input_tokens, now)
+        first = self._model.answers(primary, ask.stream, ask.input_tokens, now)
+        second = self._model.answers(backup, ask.stream, ask.input_tokens, now)
         if first is None or second is None:
             return False
         pairs = self._pairs.get((primary, backup))
@@ -179,6 +180,8 @@ class When:
         """Share the budget out over the prompt sizes; nothing changes where nothing was learned."""
         rules = self._rules
         kinds = kinds_of(self._model, *pair, self._cost, now)
+        if not any(self._tells(kind.primary) for kind in kinds):
+            kinds = ()
         inputs = (kinds, self.correlation(*pair[:2]))
         before, start = self._plans.get(pair, (None, 1.0))
         if kinds and before is not None and _alike(before, inputs):
@@ -205,19 +208,23 @@ class When:
         primary, backup, stream, size = key
         model, percentiles, which = self._model, self._percentiles, Which(primary, stream, size)
         law = model.first_token(primary, stream, PROMPTS[size], now)
-        if law is None:
+        if law is None or not self._tells(law):
             if percentiles is not None:
                 percentiles.forget(which)
             warmup = self._rules.clamp(self._rules.warmup_delay)
             return Choice(warmup, float(warmup < inf), "warmup")
         if percentiles is not None and (delay := percentiles.delay(which, law)) is not None:
             return Choice(self._rules.clamp(delay), 1.0, show(self._rules.spec))
-        other = model.first_token(backup, stream, PROMPTS[size], now) or law
+        other = model.answers(backup, stream, PROMPTS[size], now) or law
         if at_once and self._rules.budget is not None and not isinstance(self._rules.spec, Slo):
             return self._choice(affordable(law, self._rules.aim))
         kind = Kind((size,), 1.0, 1.0, law, other)
         plan = finish(self._planned([kind], self.correlation(primary, backup)))
         return self._choice(plan.choices[0])
+
+    def _tells(self, primary: Distribution) -> bool:
+        """Whether a delay can be found in its times: not where it was never seen to answer, unless one is given."""
+        return primary.events > 0 or isinstance(self._rules.spec, Slo)
 
     def _planned(self, kinds: Sequence[Kind], correlation: float, start: float = 1.0) -> Steps[Planned]:
         rules = self._rules

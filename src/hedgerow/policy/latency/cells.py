@@ -215,6 +215,14 @@ class LatencyModel:
         """Time to the first token, see `Cells.distribution`."""
         return self.first_tokens.distribution(target, stream, input_tokens, now)
 
+    def answers(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
+        """The same of a backup, to plan with: None as well for one that was always broken off before it answered.
+
+        Its estimate would be that it never does, and a plan that believes that never asks it again.
+        """
+        law = self.first_tokens.distribution(target, stream, input_tokens, now)
+        return law if law is not None and law.events else None
+
     def resize(self, learning: Learning) -> None:
         """Go on with other rules, see `Cells.resize`."""
         self.first_tokens.resize(learning)
