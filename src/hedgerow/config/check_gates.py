@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from hedgerow.config.problem import Problem, show_path
 from hedgerow.config.route import Route
+from hedgerow.policy.gates.settings import Finished, Matches, Python
 from hedgerow.units import show_duration
+
+_AT_THE_END = (Finished, Matches, Python)
+"""Gates that need the whole answer. Those of lengths do too, but what is too short for them ends within a prefix."""
+_WHOLE = 1_000
+"""Tokens: who keeps back so many means whole answers."""
 
 
 def endless(name: str, route: Route) -> Iterator[Problem]:
@@ -32,3 +38,15 @@ def idle(name: str, route: Route) -> Iterator[Problem]:
     if gates.prefix.tokens is None and route.nonstream_as_stream:
         text = "keeps no answer back: with nonstream_as_stream all are streams; set gates.prefix.tokens"
         yield Problem(here, text)
+    yield from _speechless(name, route)
+
+
+def _speechless(name: str, route: Route) -> Iterator[Problem]:
+    """Streams that are kept back for gates that say nothing before the end."""
+    gates = route.gates
+    tokens = gates.prefix.tokens
+    if tokens is None or tokens >= _WHOLE or not all(isinstance(each, _AT_THE_END) for each in gates.require):
+        return
+    names = ", ".join(dict.fromkeys(str(each.__struct_config__.tag) for each in gates.require))
+    text = f"delays every stream, but {names} can say nothing of a start: only answers within it are judged in time"
+    yield Problem(("routes", name, "gates", "prefix"), text)

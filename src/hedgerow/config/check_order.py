@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from hedgerow.config.problem import Problem, show_path
 from hedgerow.config.route import Route
 from hedgerow.config.target import Target
-from hedgerow.policy.order import Fastest
+from hedgerow.policy.order import Fastest, Rotate
 
 
 def unpriced(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
@@ -43,3 +43,12 @@ def without_effect(name: str, route: Route, targets: Mapping[str, Target]) -> It
     elif not sticky.by:
         for key in sorted(sticky.model_fields_set):
             yield Problem((*here, key), f"has no effect without {show_path((*here, 'by'))}")
+
+
+def weightless(routes: Mapping[str, Route], targets: Mapping[str, Target]) -> Iterator[Problem]:
+    """Warnings about weights that no route goes by."""
+    used = {each for route in routes.values() for each in route.targets}
+    weighed = {each for route in routes.values() if isinstance(route.asked_by, Rotate) for each in route.targets}
+    for name, target in targets.items():
+        if "weight" in target.model_fields_set and name in used - weighed:
+            yield Problem(("targets", name, "weight"), "has no effect: no route that lists it says order: rotate")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from hedgerow.config import check
+from hedgerow.config import check, check_meant
 from hedgerow.config.base import Model
 from hedgerow.config.problem import KeyPath, Problem, did_you_mean, show_path
 from hedgerow.config.route import Route
@@ -59,7 +59,7 @@ def loads(
     settings = reader.settings()
     if reader.problems or settings is None:
         raise ConfigError(_lines(tree, reader.problems, source))
-    settings._warnings[:] = _lines(tree, [*check.warnings(settings), *_bare_delays(tree)], source)
+    settings._warnings[:] = _lines(tree, [*check_meant.warnings(settings), *_bare_delays(tree)], source)
     return settings
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from hedgerow.config import check
+from hedgerow.config import check, check_meant
 from hedgerow.config.base import Model
 from hedgerow.config.fields import problem
 from hedgerow.config.problem import show_path
@@ -49,5 +49,5 @@ that ends in `*` stands for all names that start so (`claude-*`); `*` alone for 
         found = check.contradictions(self.targets, self.routes, self.server, known=self.targets)
         if found:
             raise problem("; ".join(f"{show_path(each.path)}: {each.text}" for each in found))
-        self._warnings[:] = [f"{show_path(each.path)}: {each.text}" for each in check.warnings(self)]
+        self._warnings[:] = [f"{show_path(each.path)}: {each.text}" for each in check_meant.warnings(self)]
         return self
