@@ -70,7 +70,11 @@ class FirstToken(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerRejected(msgspec.Struct, frozen=True, gc=False):
-    """A gate rejected an attempt's answer; `detail` quotes nothing of it. `delivered`: a stream, judged too late."""
+    """A gate rejected an attempt's answer; `detail` quotes nothing of it.
+
+    `delivered`: a stream, judged too late. One that was judged in time may be delivered all the same, when nobody has a
+    better one: `RequestFinished.gate` says so.
+    """
 
     request_id: str
     route: str
@@ -119,7 +123,8 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
 class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     """A request is over for its client. `winner` is the committed attempt, None if there was none.
 
-    `status` is what the client was answered; None when it left first.
+    `status` is what the client was answered; None when it left first. `gate` is the one that rejected the winner's
+    answer, which was delivered since nobody had a better one.
     """
 
     request_id: str
@@ -134,6 +139,7 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     attempts: int
     outcome: Outcome
     usage: Usage | None = None
+    gate: str | None = None
 
 
 class RequestRepeated(msgspec.Struct, frozen=True, gc=False):
@@ -163,13 +169,17 @@ class AnswerRescued(msgspec.Struct, frozen=True, gc=False):
 
 
 class TargetTakenOut(msgspec.Struct, frozen=True, gc=False):
-    """A target gets no traffic until `until` because it refused our key, model, quota or rate."""
+    """A target gets no traffic until `until` because it refused our key, model, quota or rate.
+
+    `key`: which one of its several keys is meant, from 1; 0 where it has not several, or all are.
+    """
 
     target: str
     kind: FailureClass
     message: str
     at: float
     until: float
+    key: int = 0
 
 
 class BreakerState(StrEnum):
@@ -208,6 +218,18 @@ class DelayRuleChanged(msgspec.Struct, frozen=True, gc=False):
     at: float
 
 
+class HedgingThrottled(msgspec.Struct, frozen=True, gc=False):
+    """The outage guard of a route begins (`throttled`), or ends, to hold hedges back; `detail` says why it does.
+
+    Looked at every five seconds while requests come.
+    """
+
+    route: str
+    throttled: bool
+    detail: str
+    at: float
+
+
 class ControlsChanged(msgspec.Struct, frozen=True, gc=False):
     """An operator changed what holds while the gateway runs (`policy.controls.Controls`): `changes` are the new values.
 
@@ -234,6 +256,7 @@ Event = (
     | TargetTakenOut
     | BreakerChanged
     | DelayRuleChanged
+    | HedgingThrottled
     | ControlsChanged
 )
 Listener = Callable[[Event], None]

@@ -135,7 +135,7 @@ class Hedger:
     def refreshing(self, now: float) -> Iterator[None]:
         """Choose delays and compare targets anew; in steps, to be taken away from requests every few seconds."""
         yield from self._judge.refreshing(now)
-        for event in self._judge.notices():
+        for event in self._judge.notices(now):
             self.emit(event)
 
     def state(self, now: float) -> dict[str, Any]:

@@ -397,6 +397,12 @@ def test_the_log_tells_of_hedges_and_failures_by_request_id(caplog: pytest.LogCa
     ]
 
 
+def test_a_race_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="hedgerow.gateway"):
+        one({"a": STALLED, "b": stream("B")}, policy=Policy(width=2))
+    assert caplog.records == []
+
+
 class TestNotHedged:
     def test_a_client_may_opt_out(self) -> None:
         primary = stream("P", first_after=5.0)

@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from hedgerow.answer import Answer as Seen
-from hedgerow.events import AnswerNotJudged, AnswerRejected, AttemptEnded, Failure, FailureClass, Outcome
+from hedgerow.events import (
+    AnswerNotJudged,
+    AnswerRejected,
+    AttemptEnded,
+    Failure,
+    FailureClass,
+    Outcome,
+    RequestFinished,
+)
 from hedgerow.gatekeeper import AnyGate, OnLoop
 from hedgerow.policy.gates.gate import Gate, as_gate
 from hedgerow.policy.gates.settings import GateSettings, Prefix
@@ -88,6 +96,7 @@ def test_a_fast_bad_answer_loses_to_a_slow_good_one() -> None:
     request_id = world.of(AttemptEnded)[0].request_id
     rejected = AnswerRejected(request_id, "fast", 1, "b", "has_good", "no good", 1.5, delivered=False)
     assert world.of(AnswerRejected) == [rejected]
+    assert [event.gate for event in world.of(RequestFinished)] == [None]
 
 
 def test_a_rejected_answer_with_no_rival_sends_the_next_target_off_at_once() -> None:
@@ -103,6 +112,7 @@ def test_when_all_are_rejected_the_best_is_delivered_and_marked() -> None:
     assert client.status == 200
     assert client.answer_headers[b"x-hedgerow-gate"] == b"failed:has_y"
     assert outcomes(world) == [Outcome.WON, Outcome.REJECTED]
+    assert [event.gate for event in world.of(RequestFinished)] == ["has_y"]
 
 
 def test_a_strict_route_answers_with_an_error_instead() -> None:

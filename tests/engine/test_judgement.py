@@ -15,6 +15,7 @@ from hedgerow.events import (
     Event,
     Headers,
     HedgeSkipped,
+    HedgingThrottled,
     Outcome,
     Reason,
     Role,
@@ -330,6 +331,21 @@ class TestDeadlines:
         town = play(story, {"a": broken(), "b": after(4.0)}, changes)
         assert town.refusals == [Reason.DEADLINE]
         assert len(town.hedges) == 1
+
+
+def test_when_an_outage_holds_hedges_back_the_beginning_and_the_end_are_told_once() -> None:
+    async def story(town: Town) -> None:
+        await town.steady(30, 1.0)
+        town.pools["a"].scripts = town.pools["b"].scripts = [after(0.5)]
+        await town.steady(60, 1.0)
+
+    changes = {"routes.<name>.hedge.outage.max_tokens": 20, "targets.a.breaker.failure_ratio": "off"}
+    town = play(story, {"a": after(6.0), "b": after(6.0)}, changes)
+    begun, over = town.of(HedgingThrottled)
+    assert (begun.route, begun.throttled, over.throttled, over.detail) == ("fast", True, False, "")
+    assert "too many requests are late or fail" in begun.detail
+    held_back = [event.at for event in town.of(HedgeSkipped) if event.reason is Reason.OUTAGE]
+    assert begun.at - 5.0 <= held_back[0] <= held_back[-1] <= over.at
 
 
 TEN = {

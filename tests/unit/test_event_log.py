@@ -31,6 +31,7 @@ from hedgerow.events import (
     FailureClass,
     FirstToken,
     HedgeSkipped,
+    HedgingThrottled,
     Outcome,
     Reason,
     RequestFinished,
@@ -146,6 +147,7 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
             "reasoning_tokens": None,
             "source": "reported",
         },
+        "gate": "min_chars",
     },
     RequestRepeated: {
         "event": "request_repeated",
@@ -170,6 +172,7 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "message": "HTTP 429",
         "at": 2.0,
         "until": 9.0,
+        "key": 2,
     },
     BreakerChanged: {
         "event": "breaker_changed",
@@ -189,6 +192,13 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "detail": "p95 is 30 s",
         "at": 2.0,
     },
+    HedgingThrottled: {
+        "event": "hedging_throttled",
+        "route": "fast",
+        "throttled": True,
+        "detail": "too many requests are late or fail: 9 of 20 tokens left",
+        "at": 2.0,
+    },
     ControlsChanged: {
         "event": "controls_changed",
         "at": 2.0,
@@ -205,12 +215,15 @@ EVENTS: list[Event] = [
     AnswerRejected("r1", "fast", 1, "b", "min_chars", "3 of 5 characters", 1.6, delivered=False),
     AnswerNotJudged("r1", "fast", 1, "b", "gate mine did not judge: KeyError", 1.6),
     ENDED,
-    RequestFinished("r1", "fast", "openai.chat", True, 1.0, 1.6, 2.0, 200, 1, 2, Outcome.WON, Usage(3, 4, 1)),
+    RequestFinished(
+        "r1", "fast", "openai.chat", True, 1.0, 1.6, 2.0, 200, 1, 2, Outcome.WON, Usage(3, 4, 1), "min_chars"
+    ),
     RequestRepeated("r1", "fast", 2.0, False),
     AnswerRescued("r1", "fast", 2, "b", 12, 2.0),
-    TargetTakenOut("a", FailureClass.RATE_LIMITED, "HTTP 429", 2.0, 9.0),
+    TargetTakenOut("a", FailureClass.RATE_LIMITED, "HTTP 429", 2.0, 9.0, 2),
     BreakerChanged("a", "", BreakerState.OPEN, "5 failures in a row", 2.0, 32.0),
     DelayRuleChanged("fast", "a", True, True, "p95 is 30 s", 2.0),
+    HedgingThrottled("fast", True, "too many requests are late or fail: 9 of 20 tokens left", 2.0),
     ControlsChanged(
         2.0, "fast", {"kill_switch": True, "rollout": 0.25, "delay": "p95", "budget": None}, "token 1a2b3c4d"
     ),

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from hedgerow.events import HedgeSkipped, Reason
+from hedgerow.events import FailureClass, HedgeSkipped, HedgingThrottled, Reason, TargetTakenOut
 from hedgerow.gateway.listening import Loudly
 
 
@@ -20,3 +20,26 @@ def test_what_the_route_may_allow_is_said_once(caplog: pytest.LogCaptureFixture)
         hear(HedgeSkipped("r3", "fast", Reason.BUDGET, 1.0))
     told = "not hedged, now and in future: store: the answer is kept (hedge.allow: [store])"
     assert [record.getMessage() for record in caplog.records] == [f"route fast: {told}"]
+
+
+def test_a_key_of_several_that_is_out_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    hear = Loudly()
+    with caplog.at_level(logging.WARNING):
+        hear(TargetTakenOut("k", FailureClass.RATE_LIMITED, "slow down", 1.0, 21.0, 2))
+        hear(TargetTakenOut("k", FailureClass.RATE_LIMITED, "slow down", 1.0, 21.0))
+    assert [record.getMessage() for record in caplog.records] == [
+        "key 2 of target k is out for 20 s: rate_limited (slow down)",
+        "target k is out for 20 s: rate_limited (slow down)",
+    ]
+
+
+def test_an_outage_that_holds_hedges_back_is_told_at_both_ends(caplog: pytest.LogCaptureFixture) -> None:
+    hear = Loudly()
+    with caplog.at_level(logging.INFO):
+        hear(HedgingThrottled("fast", True, "too many requests are late or fail: 9 of 20 tokens left", 1.0))
+        hear(HedgingThrottled("fast", False, "", 9.0))
+    why = "too many requests are late or fail: 9 of 20 tokens left"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"route fast: no hedges for now (hedge.outage): {why}"),
+        ("INFO", "route fast: hedges may start again (hedge.outage)"),
+    ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("hedgerow.gateway")
-_PRIMARY, _HEDGE, _FAILOVER = Role.PRIMARY, Role.HEDGE, Role.FAILOVER  # a member of an enum is slow to look up
+_PRIMARY, _HEDGE, _FAILOVER, _RACER = Role.PRIMARY, Role.HEDGE, Role.FAILOVER, Role.RACER  # slow to look up
 _WON = Outcome.WON
 
 
@@ -83,7 +83,8 @@ class Flight(Landing):
             now = self.time()
             self.hedged = self.hedged or role is not _FAILOVER
             who, after = self.request_id, now - self.started_at
-            log.info("request %s: %s at target %s after %.3f s", who, role, target.name, after)
+            level = logging.DEBUG if role is _RACER else logging.INFO  # in a race every request has some
+            log.log(level, "request %s: %s at target %s after %.3f s", who, role, target.name, after)
         limits = self._gateway.limits
         held_limit = limits.held_bytes if question.asked.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)

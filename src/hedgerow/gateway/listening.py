@@ -15,6 +15,7 @@ from hedgerow.events import (
     Event,
     FailureClass,
     HedgeSkipped,
+    HedgingThrottled,
     Listener,
     TargetTakenOut,
 )
@@ -42,7 +43,7 @@ def listeners_of(
 class Loudly:
     """Logs what an operator must hear of."""
 
-    kinds = (TargetTakenOut, HedgeSkipped, BreakerChanged, DelayRuleChanged, ControlsChanged)
+    kinds = (TargetTakenOut, HedgeSkipped, BreakerChanged, DelayRuleChanged, HedgingThrottled, ControlsChanged)
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
@@ -54,8 +55,10 @@ class Loudly:
                 log.warning("route %s: not hedged, now and in future: %s", event.route, event.detail)
         elif isinstance(event, TargetTakenOut):
             level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
-            out = event.until - event.at
-            log.log(level, "target %s is out for %.0f s: %s (%s)", event.target, out, event.kind, event.message)
+            which, out = f"key {event.key} of " * bool(event.key), event.until - event.at
+            log.log(
+                level, "%starget %s is out for %.0f s: %s (%s)", which, event.target, out, event.kind, event.message
+            )
         elif isinstance(event, BreakerChanged):
             level = logging.INFO if event.state is BreakerState.CLOSED else logging.WARNING
             model = f", model {event.model}" if event.model else ""
@@ -63,6 +66,11 @@ class Loudly:
         elif isinstance(event, DelayRuleChanged):
             how = "straggle" if event.straggles else "straggle no more"
             log.warning("route %s: requests of target %s %s: %s", event.route, event.target, how, event.detail)
+        elif isinstance(event, HedgingThrottled):
+            if event.throttled:
+                log.warning("route %s: no hedges for now (hedge.outage): %s", event.route, event.detail)
+            else:
+                log.info("route %s: hedges may start again (hedge.outage)", event.route)
         elif isinstance(event, ControlsChanged):
             where = "all routes" if event.route is None else f"route {event.route}"
             for key, value in event.changes.items():

@@ -129,6 +129,7 @@ def finished(
     usage: Usage | None,
 ) -> None:
     """A request is over, now, after so many attempts."""
+    rejection = None if winner is None else winner.rejection
     flight.route.hedger.emit(
         RequestFinished(
             flight.request_id,
@@ -143,5 +144,6 @@ def finished(
             launched,
             outcome,
             usage,
+            None if rejection is None else rejection.gate,
         )
     )

@@ -47,7 +47,7 @@ class Routing:
 
     def serves(self, model: str) -> bool:
         """Whether a route has this name, or a pattern that stands for it."""
-        return bool(model) and self._match(model) is not None
+        return model in self._routes or (bool(model) and self._match(model) is not None)
 
     def endpoint(self, method: bytes, target: bytes) -> bool:
         """Whether a route lists this path among its `endpoints`."""

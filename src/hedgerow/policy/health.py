@@ -222,8 +222,8 @@ class Health:
         if until <= max(now, self.out.get(key, now)):
             return None
         self.out[key] = until
-        whose = f"its key {candidate.key}: " if candidate.key and key == _account(candidate) else ""
-        return TargetTakenOut(candidate.target, failure.kind, whose + failure.message, now, until)
+        which = candidate.key if key == _account(candidate) else 0
+        return TargetTakenOut(candidate.target, failure.kind, failure.message, now, until, which)
 
     def _changed(self, key: tuple[str, str], breaker: Breaker, now: float) -> BreakerChanged:
         state = breaker.state(now)

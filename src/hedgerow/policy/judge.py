@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hedgerow.events import AttemptEnded, DelayRuleChanged, FirstToken, Outcome, Reason, Role
+from hedgerow.events import AttemptEnded, FirstToken, Outcome, Reason, Role
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
 from hedgerow.policy.auto import PROMPTS
@@ -25,6 +25,7 @@ from hedgerow.policy.health import Health
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.lessons import Lessons
 from hedgerow.policy.lineup import Lineup, lineup_of, where_of
+from hedgerow.policy.notices import Notices
 from hedgerow.policy.outage import Throttle
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.price import Price
@@ -67,7 +68,6 @@ class Judge:
 
     def __init__(self, name: str, policy: Policy, shared: Shared | None = None) -> None:
         self._shared = shared = Shared(_no_chance) if shared is None else shared
-        self._name = name
         self.controls = Controls()
         self._policy = policy
         self._latency = LatencyModel(policy.learning)
@@ -83,6 +83,8 @@ class Judge:
         """From an attempt that won."""
         self._accounts: dict[str, str] = {}
         self.when = When(self._latency, self._rules(), cost=self._hedge_cost, correlation=self._correlation)
+        self.notices = Notices(name, self.when, self._lessons).new
+        """What an operator should hear of the delays, and of hedges held back, since this was asked last."""
         self.where = self._where()
         """None: as the targets are listed."""
         self.sessions = None if policy.sticky is None else Sessions(policy.sticky)
@@ -131,11 +133,6 @@ class Judge:
         if refusal is None:
             self._lessons.further(ask.request_id, choice.delay)
         return refusal
-
-    def notices(self) -> Iterator[DelayRuleChanged]:
-        """What an operator should hear of the delays."""
-        for notice in self.when.notices():
-            yield DelayRuleChanged(self._name, notice.target, notice.stream, notice.straggles, notice.detail, notice.at)
 
     def late(self, ask: Ask, now: float) -> None:
         """The request's first attempt has run alone for the delay, whether or not another may start."""
