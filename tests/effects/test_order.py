@@ -26,6 +26,7 @@ from tests.effects.support import (
     every,
     settings,
     tell,
+    token,
 )
 from tests.engine.scripted import JSON, Answer, Script
 
@@ -187,6 +188,17 @@ def test_a_session_does_not_stay_where_it_had_to_be_hedged(key: str) -> None:
     assert sessions({}, *"ss", scripts=slow_backup)[1] != "a"
     assert sessions({"routes.<name>.hedge.kill_switch": True}, *"ss", scripts=slow)[1] != "a"
     assert sessions({}, *"ss", scripts={"a": BROKEN})[1] != "a"
+
+
+@effect_of(BY)
+def test_a_session_does_not_stay_where_its_only_attempt_failed(key: str) -> None:
+    cut = Answer([(0.1, token("he"))], end="reset")
+    assert sessions({}, *"sss", scripts={"a": [QUICK, cut]}) == "aab"
+    alone = {"routes.<name>.max_attempts": 1}
+    assert sessions(alone, *"sss", scripts={"a": [QUICK, BROKEN]}) == "aab"
+    # What the request itself is at fault for says nothing of the target.
+    wrong = Answer([(0.0, b"{}")], status=400, headers=JSON)
+    assert sessions(alone, *"sss", scripts={"a": [QUICK, wrong]}) == "aaa"
 
 
 @effect_of("routes.<name>.sticky.ttl")

@@ -10,7 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hedgerow.events import Failure, Outcome, Reason, Role
+from hedgerow.events import Failure, FailureClass, Outcome, Reason, Role
 from hedgerow.gateway import answers, keys, records
 from hedgerow.gateway.aftermath import aftermath_of, say_it_won
 from hedgerow.gateway.attempt import Attempt
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("hedgerow.gateway")
 _PRIMARY, _HEDGE, _FAILOVER, _RACER = Role.PRIMARY, Role.HEDGE, Role.FAILOVER, Role.RACER  # slow to look up
 _WON = Outcome.WON
+_REFUSED = (FailureClass.FATAL_REQUEST, FailureClass.CONTENT_POLICY)
 
 
 class Flight(Landing):
@@ -175,7 +176,7 @@ class Flight(Landing):
     def fail(self, attempt: int, failure: Failure) -> None:
         answer = answers.failure_answer(self, self.attempts[attempt], failure)
         self._exchange.respond(answer.status, (), answer.body, answer.fields)
-        self._finish(Outcome.FAILED, answer.status)
+        self._finish(Outcome.FAILED, answer.status, refused=failure.kind in _REFUSED)
 
     # Told by attempts.
 

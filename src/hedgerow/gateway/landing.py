@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hedgerow.gateway")
 _WON = Outcome.WON  # a member of an enum is slow to look up
+_FAILED = (Outcome.FAILED, Outcome.FAILED_AFTER_COMMIT)
 
 
 class Landing(Paced):
@@ -208,7 +209,10 @@ class Landing(Paced):
             self.aftermath.over(attempt)
         return usage
 
-    def _finish(self, outcome: Outcome, status: int | None, usage: Usage | None = None) -> None:
+    def _finish(
+        self, outcome: Outcome, status: int | None, usage: Usage | None = None, *, refused: bool = False
+    ) -> None:
+        """The request is over; `refused`: it failed by what it asks, for which its target can do nothing."""
         self.run.finished()
         winner = self._winner
         launched = len(self.attempts)
@@ -232,7 +236,7 @@ class Landing(Paced):
         if not run_on:
             self.settle(launched)
         if session := self.ask.session:
-            if launched > 1 or self.skipped is not None:
+            if launched > 1 or self.skipped is not None or (outcome in _FAILED and not refused):
                 self.route.hedger.settled(session, None, self.time())
             elif winner is not None and outcome in (_WON, Outcome.CLIENT_GONE):
                 self.route.hedger.settled(session, winner.target.place, self.time())
