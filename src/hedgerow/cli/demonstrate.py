@@ -98,7 +98,7 @@ def _demo(options: DemoOptions, *, as_json: bool) -> int:
 
 def _stays(url: str, options: DemoOptions, delay: float) -> str:
     """What to try while everything keeps running."""
-    from hedgerow.cli.serving import curl
+    from hedgerow.cli.asking import chat
     from hedgerow.demo.report import seconds
     from hedgerow.demo.stage import HEDGED, LABS
 
@@ -107,9 +107,9 @@ def _stays(url: str, options: DemoOptions, delay: float) -> str:
     after = f"{seconds(delay / options.speed)} of real time"
     return f"""
 still serving until Ctrl-C,{pace} after {after}; try:
-  {curl(url, HEDGED)}
+  {chat(url, HEDGED)}
 the same with a first token that is too late at the first provider, so that it is hedged (-i shows x-hedgerow-hedged):
-  {curl(url, HEDGED, options=f"-i -H '{slow}'")}"""
+  {chat(url, HEDGED, options=f"-i -H '{slow}'")}"""
 
 
 def _seconds(text: str) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hedgerow.cli.asking import example
 from hedgerow.cli.listen import JsonReady, address
 from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
@@ -111,7 +112,7 @@ def _welcome(settings: Settings, url: str) -> list[str]:
     width = max(len(name) for name in settings.routes)
     lines += [f"  {name:<{width}}  {_route(route)}" for name, route in settings.routes.items()]
     lines.append("try:")
-    lines.append(f"  {curl(url, _askable(settings), key=bool(settings.server.api_keys))}")
+    lines.append(f"  {example(url, settings)}")
     return lines
 
 
@@ -159,20 +160,3 @@ def hedging(route: Route) -> str:
             when = f"after {show(spec, show_duration)}, learned from the latency"
     cap = "" if hedge.cap is None else f", at most {show_percent(hedge.cap)} of requests"
     return f"{'would hedge' if hedge.mode == 'shadow' else 'hedge'} {when}{cap}"
-
-
-def _askable(settings: Settings) -> str:
-    """A model name that a client can ask for: a route of that very name, else one a known provider has."""
-    from hedgerow.config.providers import PROVIDERS
-
-    exact = [name for name in (settings.default_route, *settings.routes) if not name.endswith("*")]
-    small = [each.small for each in PROVIDERS if each.small is not None and each.name in settings.targets]
-    return next(iter(exact + small), "MODEL")
-
-
-def curl(url: str, model: str, *, key: bool = False, options: str = "") -> str:
-    """A command line that asks the gateway for a stream; `options` are further ones of curl's."""
-    header = " -H 'authorization: Bearer YOUR-KEY'" if key else ""
-    body = f'{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello"}}]}}'
-    more = f" {options}" if options else ""
-    return f"curl -N{more} {url}/v1/chat/completions{header} -H 'content-type: application/json' -d '{body}'"
