@@ -204,12 +204,14 @@ class Judge:
 
     def _pair(self, won: FirstToken, lost: AttemptEnded) -> None:
         ask = Ask(won.request_id, won.stream, won.input_tokens)
-        took, waited = won.at - won.launched_at, lost.ended_at - lost.launched_at
+        answered = lost.first_token_at is not None  # too late to win, while losers are kept
+        until = lost.ended_at if lost.first_token_at is None else lost.first_token_at
+        took, waited, now = won.at - won.launched_at, until - lost.launched_at, max(won.at, lost.ended_at)
         if lost.role is Role.PRIMARY:
-            both, times, done = (lost.target, won.target), (waited, took), (False, True)
+            both, times, done = (lost.target, won.target), (waited, took), (answered, True)
         else:
-            both, times, done = (won.target, lost.target), (took, waited), (True, False)
-        self.when.hedged(ask, *both, *times, won.at, done=done[0], hedge_done=done[1])
+            both, times, done = (won.target, lost.target), (took, waited), (True, answered)
+        self.when.hedged(ask, *both, *times, now, done=done[0], hedge_done=done[1])
 
     def _settle(self, event: AttemptEnded) -> None:
         if event.failure is not None and event.failure.unsent:

@@ -12,25 +12,26 @@ from hedgerow.policy.latency.samples import sample_of
 from hedgerow.policy.outage import Throttle
 
 _PRIMARY = Role.PRIMARY  # a member of an enum is slow to look up
-_WON, _SUPERSEDED = Outcome.WON, Outcome.SUPERSEDED
+_WON, _SUPERSEDED, _KEPT = Outcome.WON, Outcome.SUPERSEDED, Outcome.KEPT
 _COMMITTED = (Outcome.FAILED_AFTER_COMMIT, Outcome.CLIENT_GONE)
 
 
 class _Further:
-    """What is known of a request that one attempt was not enough for, while it is not decided."""
+    """What is known of a request that one attempt was not enough for, until the last of them has ended."""
 
-    __slots__ = ("delay", "late", "lost")
+    __slots__ = ("delay", "late", "lost", "won")
 
     def __init__(self) -> None:
         self.delay = inf
         self.late = False
         self.lost: AttemptEnded | None = None
+        self.won: FirstToken | None = None
 
 
 class Lessons:
     """Feeds the latency model and the throttle, each attempt once and each first attempt once.
 
-    `pair` is told of two attempts of one request, one that won and the first one that was superseded by it.
+    `pair` is told of two attempts of one request: the one that won, and the first to end of those that lost to it.
     """
 
     __slots__ = ("_further", "_pair", "latency", "throttle")
@@ -65,15 +66,16 @@ class Lessons:
     def answered(self, event: FirstToken) -> None:
         """An attempt has won."""
         took, throttle = event.at - event.launched_at, self.throttle
-        further = self._further.pop(event.request_id, None) if self._further else None
+        further = self._further.get(event.request_id) if self._further else None
         self.latency.observe(event.target, event.stream, event.input_tokens, took, False, event.at)
         if event.role is _PRIMARY:
             if throttle is not None and (further is None or not further.late):
                 throttle.first(False, event.at)
         elif throttle is not None and further is not None and 0.0 < further.delay < inf:
             throttle.other(took > further.delay, event.at)
-        if further is not None and (lost := further.lost) is not None and Role.FAILOVER not in (lost.role, event.role):
-            self._pair(event, lost)
+        if further is not None:
+            further.won = event
+            self._decided(further)
 
     def over(self, event: AttemptEnded) -> None:
         """An attempt has ended; of one that has won there is nothing more to learn, and need not be told."""
@@ -87,11 +89,25 @@ class Lessons:
         told = event.first_token_at is not None and event.outcome in _COMMITTED  # when it won
         if not told and (sample := sample_of(event.outcome, failure, event.first_token_at, *times)) is not None:
             self.latency.observe(*key, *sample, event.ended_at)
-        if event.outcome is _SUPERSEDED:
-            further = self._of(event.request_id)
-            further.lost = further.lost or event
+        if event.outcome is _SUPERSEDED or event.outcome is _KEPT:
+            self._lost(event)
         if event.first_token_at is None and self.throttle is not None:
             self._silent(event, self.throttle)
+
+    def _lost(self, event: AttemptEnded) -> None:
+        """An attempt lost, as it was broken off before the win or at it, or some time after."""
+        further, first = self._of(event.request_id), event.first_token_at
+        if further.lost is None:
+            further.lost = event
+            self._decided(further)
+        delay, throttle = further.delay, self.throttle
+        if first is not None and throttle is not None and event.role is not _PRIMARY and 0.0 < delay < inf:
+            throttle.other(first - event.launched_at > delay, event.ended_at)
+
+    def _decided(self, further: _Further) -> None:
+        won, lost = further.won, further.lost
+        if won is not None and lost is not None and Role.FAILOVER not in (lost.role, won.role):
+            self._pair(won, lost)
 
     def _silent(self, event: AttemptEnded, throttle: Throttle) -> None:
         """An attempt ended without a first token: was its target too slow, or did it fail?"""
