@@ -99,7 +99,7 @@ SECTIONS = [
     (
         "a key instead of a target",
         f"targets:\n  a: sk-oops\n{GOOD_ROUTE}",
-        ["2: targets.a: got text; expected a mapping"],
+        ["2: targets.a: got text; expected a mapping such as {base_url: https://api.openai.com/v1}"],
     ),
     (
         "a LiteLLM config",
@@ -465,7 +465,7 @@ ROUTES = [
     (
         "what may be a secret in place of the hedge",
         route("hedge: sk-oops"),
-        ["6: routes.r.hedge: got text; expected a mapping"],
+        ["6: routes.r.hedge: got text; expected a mapping such as {delay: 2s}"],
     ),
     (
         "a delay in bare milliseconds that is too long for a timeout",

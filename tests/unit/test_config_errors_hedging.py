@@ -129,10 +129,10 @@ KEYS = [
     hedge("warmup: {sample: 5}", "warmup.sample: unknown key; did you mean 'samples'?"),
     hedge("only_if: {header: {x-a: b}}", "only_if.header: unknown key; did you mean 'headers'?"),
     hedge("only_if: {headers: {x-a: 1}}", "only_if.headers.x-a: expected text: put the value in quotes"),
-    (route("failover: 20%"), ["6: routes.r.failover: got text; expected a mapping"]),
-    (route("spend: 5"), ["6: routes.r.spend: got a number; expected a mapping"]),
+    (route("failover: 20%"), ["6: routes.r.failover: got text; expected a mapping such as {budget: 20%}"]),
+    (route("spend: 5"), ["6: routes.r.spend: got a number; expected a mapping such as {usd_per_day: 5}"]),
     (route("spend: {usd_per_week: 5}"), ["6: routes.r.spend.usd_per_week: unknown key; did you mean 'usd_per_day'?"]),
-    (target("price: free"), ["3: targets.a.price: got text; expected a mapping"]),
+    (target("price: free"), ["3: targets.a.price: got text; expected a mapping such as {input: 0.25, output: 2}"]),
     (target("price: {inputs: 1}"), ["3: targets.a.price.inputs: unknown key; did you mean 'input'?"]),
     *(
         (target(f"price: {{input: {written}}}"), [f"3: targets.a.price.input: got {got}; expected {DOLLARS}"])
@@ -184,10 +184,31 @@ RANGES = [
     ),
 ]
 
+MAPPINGS = [
+    (
+        route("idempotency: true"),
+        ["6: routes.r.idempotency: got true; expected a mapping such as {window: 10m}"],
+    ),
+    (route("sticky: user"), ["6: routes.r.sticky: got text; expected a mapping such as {by: x-session-id}"]),
+]
+
 CONTRADICTIONS = [
     hedge(
         "mode: race, width: 3",
-        "width: is 3, but the route allows 2 attempts in all: list more targets or raise max_attempts",
+        "width: is 3, but the route lists 2 targets: list more targets",
+    ),
+    (
+        f"{GOOD_TARGET}routes: {{r: {{targets: [a], hedge: {{mode: race}}}}}}\n",
+        [
+            (
+                "2: routes.r.hedge.mode: is race, which asks 2 targets together, but the route lists 1 target: "
+                "list more targets; [a, a] asks the same one twice"
+            )
+        ],
+    ),
+    (
+        route("hedge: {mode: race}\n    max_attempts: 1"),
+        ["6: routes.r.hedge.mode: is race, which asks 2 targets together, but max_attempts is 1: raise it"],
     ),
     *(
         hedge(
@@ -352,7 +373,7 @@ CONTRADICTIONS = [
     ),
 ]
 
-ALL = VALUES + KEYS + RANGES + CONTRADICTIONS
+ALL = VALUES + KEYS + RANGES + MAPPINGS + CONTRADICTIONS
 
 
 @pytest.mark.parametrize(("text", "errors"), ALL, ids=[errors[0][:90] for _, errors in ALL])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -78,10 +79,38 @@ def test_a_session_goes_before_the_order_but_not_before_health() -> None:
         return "".join(candidates[index].target for index in order.usable)
 
     assert [asked("s") for _ in range(3)] == ["cab", "cab", "cab"]
-    assert [asked(""), asked("t")] == ["abc", "bac"]  # turns were taken by others, too
+    assert [asked(""), asked("t")] == ["abc", "bca"]
     health.failed(candidates[2], Failure(FailureClass.RATE_LIMITED, "", retry_after=50.0), 0.0, 0.0)
     assert asked("s", 1.0)[0] != "c"
     assert asked("s", 60.0)[0] == "c"
+
+
+def test_a_session_takes_no_turns_of_those_who_have_none() -> None:
+    candidates = [Candidate(name, name) for name in "abc"]
+    health, sessions = Health(), Sessions(Sticky())
+    lineup = Lineup(candidates, health, Rotation(), sessions=sessions)
+
+    def first(session: str) -> str:
+        chosen = candidates[lineup.order(Ask("r", True, session=session), 0.0).usable[0]].target
+        if session:
+            sessions.settle(session, chosen, 0.0)
+        return chosen
+
+    assert {first("s") for _ in range(120)} == {"a"}
+    assert Counter(first("") for _ in range(180)) == {"a": 60, "b": 60, "c": 60}
+    assert Counter(first(f"s{number}") for number in range(30)) == {"a": 10, "b": 10, "c": 10}
+    mixed = [first("s" if number % 2 else "") for number in range(60)]
+    assert Counter(mixed[::2]) == {"a": 10, "b": 10, "c": 10}
+
+
+def test_a_session_whose_target_is_out_takes_a_turn() -> None:
+    candidates = [Candidate(name, name) for name in "abc"]
+    health, sessions = Health(), Sessions(Sticky())
+    lineup = Lineup(candidates, health, Rotation(), sessions=sessions)
+    sessions.keep("s", "a", 0.0)
+    health.failed(candidates[0], Failure(FailureClass.RATE_LIMITED, "", retry_after=50.0), 0.0, 0.0)
+    asked = [lineup.order(Ask("r", True, session="s"), 1.0).usable[0] for _ in range(4)]
+    assert asked == [1, 2, 1, 2]
 
 
 def test_without_another_order_a_session_stays_where_a_failure_has_led_it() -> None:

@@ -40,11 +40,24 @@ def times(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Pr
 def _race(name: str, route: Route) -> Iterator[Problem]:
     hedge, at = route.hedge, ("routes", name, "hedge")
     if hedge.width > route.attempts:
-        many = f"the route allows {route.attempts} attempts in all"
-        yield Problem((*at, "width"), f"is {hedge.width}, but {many}: list more targets or raise max_attempts")
+        yield _narrow(name, route)
     for key in ("delay", "max_hedges"):
         if key in hedge.model_fields_set:
             yield Problem((*at, key), "cannot be set with mode: race, which waits for no delay; drop one of the two")
+
+
+def _narrow(name: str, route: Route) -> Problem:
+    """Fewer attempts than a race needs; told at `width` where the file sets that, else at `mode`."""
+    hedge, at, most = route.hedge, ("routes", name, "hedge"), route.attempts
+    if route.max_attempts is None:
+        only = route.targets[0]
+        many = f"the route lists {most} target{'s' * (most != 1)}"
+        cure = "list more targets" + (f"; [{only}, {only}] asks the same one twice" if most == 1 else "")
+    else:
+        many, cure = f"max_attempts is {most}", "raise it"
+    if "width" in hedge.model_fields_set:
+        return Problem((*at, "width"), f"is {hedge.width}, but {many}: {cure}")
+    return Problem((*at, "mode"), f"is race, which asks {hedge.width} targets together, but {many}: {cure}")
 
 
 def _first_delay(name: str, route: Route) -> Iterator[Problem]:
@@ -61,10 +74,15 @@ def _first_delay(name: str, route: Route) -> Iterator[Problem]:
 
 
 def _own_limit(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
-    """A delay that the first target's own limit cuts short."""
-    first, delay = route.targets[0], route.hedge.first_delay
-    own = targets[first].first_token if first in targets else None
-    if own is not None and delay is not None and delay >= own:
+    """A delay that the own limit of whoever is asked first cuts short."""
+    delay, leads = route.hedge.first_delay, route.in_order(targets)
+    if route.asked_by is None and not route.sticky.by:
+        leads = leads[:1]
+    limits = {
+        each: targets[each].first_token for each in leads if each in targets and targets[each].only_for != "hedge"
+    }
+    first, own = next(iter(limits.items()), ("", None))
+    if delay is not None and own is not None and all(limit and delay >= limit for limit in limits.values()):
         fixed = isinstance(route.hedge.delay, Fixed)
         at, ever = (_DELAY, "ever be hedged") if fixed else (_WARMUP, "be hedged before the warm-up is over")
         text = f"{show_duration(delay)} is too long for targets.{first}.first_token ({show_duration(own)})"
@@ -90,8 +108,9 @@ def hurried(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[
 
 
 def _first_tokens(route: Route, targets: Mapping[str, Target]) -> list[float]:
-    """How long each attempt of the route may take until its first token, in the order in which targets are listed."""
-    own = [targets[each].first_token if each in targets else None for each in route.targets[: route.attempts]]
+    """How long each attempt of the route may take until its first token, in the order in which targets are asked."""
+    asked = route.in_order(targets)[: route.attempts]
+    own = [targets[each].first_token if each in targets else None for each in asked]
     return [route.timeouts.first_token if each is None else each for each in own]
 
 
@@ -136,7 +155,7 @@ def unpriced(
 
 def worthless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
     """A limit of nought where every further attempt costs something."""
-    others = [targets[each].price for each in route.targets[1:] if each in targets]
+    others = [targets[each].price for each in route.backups(targets) if each in targets]
     if route.hedge.races or not route.hedges or not all(price and any(dict(price).values()) for price in others):
         return
     for key in ("usd_per_hour", "usd_per_day", "usd_per_month"):

@@ -90,8 +90,10 @@ def _idle_hedge(name: str, route: Route, targets: Mapping[str, Target]) -> Itera
     asked = route.hedge.races or route.hedge.chained
     if not route.hedge.model_fields_set or (route.hedge.delay == Off() and not asked):
         return
-    if route.hedge.chained and route.attempts == 1:
+    if route.hedge.chained and route.attempts_with(targets) == 1:
         yield Problem((*here, "hedge", "mode"), "is chain, but the route allows one attempt: nobody is asked next")
+    elif route.hedge.chained and len(route.targets) == 1:
+        return  # it goes from key to key
     elif len(route.targets) == 1:
         only = route.targets[0]
         yield Problem(

@@ -29,15 +29,17 @@ def leaderless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterat
 
 def without_effect(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
     """Warnings about an order of nobody, sessions that stay nowhere, hedges that nobody gets."""
-    backups = [each for each in route.targets[1:] if targets[each].only_for != "primary"]
-    if route.hedges and len(route.targets) > 1 and not backups:
-        text = "has no effect: all targets but the first are only_for: primary"
-        yield Problem(("routes", name, "hedge"), text)
+    if route.hedges and len(route.targets) > 1 and not route.backups(targets):
+        first = route.in_order(targets)[0]
+        who = "all targets" if targets[first].only_for == "primary" else f"all targets but {first}"
+        yield Problem(("routes", name, "hedge"), f"has no effect: {who} are only_for: primary")
     if route.order is not None and len(set(route.targets)) == 1:
         yield Problem(("routes", name, "order"), f"has no effect: {route.targets[0]} is the route's only target")
     here, sticky = ("routes", name, "sticky"), route.sticky
+    if sticky.by and any(targets[each].more_keys for each in route.targets):
+        return  # a session keeps its key, whatever else holds
     if sticky.by and len(set(route.targets)) == 1:
-        yield Problem((*here, "by"), f"has no effect: {route.targets[0]} is the route's only target")
+        yield Problem((*here, "by"), f"has no effect: {route.targets[0]} is the route's only target, with one key")
     elif sticky.by and route.hedge.races:
         yield Problem((*here, "by"), "has no effect in mode: race: a session only stays at who answered alone")
     elif not sticky.by:

@@ -37,6 +37,11 @@ def all_keys() -> list[str]:
     return [key.path for section in _sections(Settings, "") for key in section.keys]
 
 
+def sections() -> list[str]:
+    """The path of every mapping below the top, such as `targets.<name>.connections`."""
+    return [section.path for section in _sections(Settings, "") if section.path]
+
+
 def describe() -> str:
     """docs/configuration.md, as committed."""
     parts = [_INTRODUCTION]

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from hedgerow.config import check, check_meant
 from hedgerow.config.base import Model
+from hedgerow.config.examples import example_of
 from hedgerow.config.problem import KeyPath, Problem, did_you_mean, show_path
 from hedgerow.config.route import Route
 from hedgerow.config.server import ServerSettings
@@ -169,7 +170,8 @@ class _Reader:
                 *above, key = detail["loc"]
                 return Problem(here, "unknown key" + _hint(str(key), _inner(model, above)))
             case "model_type" | "model_attributes_type":
-                return Problem(here, f"got {_shape(detail['input'])}; expected a mapping{_as_delay(here, got)}")
+                hint = _as_delay(here, got) or f" such as {example_of(here)}"
+                return Problem(here, f"got {_shape(detail['input'])}; expected a mapping{hint}")
             case _:
                 return Problem(here, detail["msg"])
 
@@ -181,7 +183,7 @@ class _Reader:
 
 def _shape(value: object) -> str:
     """What kind of value stands where a mapping should; the value itself could be a misplaced key."""
-    return {str: "text", list: "a list", type(None): "nothing", bool: "true or false"}.get(type(value), "a number")
+    return {str: "text", list: "a list", type(None): "nothing", bool: str(value).lower()}.get(type(value), "a number")
 
 
 def _as_delay(path: KeyPath, got: str) -> str:

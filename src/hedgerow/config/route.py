@@ -16,6 +16,8 @@ from hedgerow.config.order import BY, ORDER
 from hedgerow.config.target import Target
 from hedgerow.policy.delay import Off
 from hedgerow.policy.order import Fastest, OrderRule
+from hedgerow.policy.plan import Candidate
+from hedgerow.policy.roles import roles_of
 
 TOTAL = 600.0
 FIRST_TOKEN = 60.0
@@ -113,6 +115,21 @@ answer is one whole body. A request there needs no model."""
         chooses = self.hedge.races and "order" not in self.model_fields_set and len(self.targets) > self.hedge.width
         return Fastest() if chooses else self.order
 
+    def in_order(self, targets: Mapping[str, Target]) -> list[str]:
+        """Who is asked first, next and so on, as long as all are well and `order` changes nothing."""
+        candidates = [_candidate(each, targets) for each in self.targets]
+        roles, places = roles_of(candidates), range(len(candidates))
+        first, last = (places, ()) if roles is None else roles.arrange(places)
+        return [self.targets[place] for place in (*first, *last)]
+
+    def backups(self, targets: Mapping[str, Target]) -> list[str]:
+        """Those that may get hedges; whoever is first is one of them only where others may be first too."""
+        first = [] if self.asked_by or self.sticky.by else self.in_order(targets)[:1]
+        others = [*self.targets]
+        for each in first:
+            others.remove(each)
+        return [each for each in others if each not in targets or targets[each].only_for != "primary"]
+
     @property
     def attempts(self) -> int:
         """Most attempts for one request."""
@@ -130,3 +147,10 @@ answer is one whole body. A request there needs no model."""
             return self.attempts > 1
         never = self.hedge.chained or self.hedge.delay == Off()
         return self.attempts > 1 and self.hedge.max_hedges > 0 and not never
+
+
+def _candidate(name: str, targets: Mapping[str, Target]) -> Candidate:
+    if (target := targets.get(name)) is None:  # faulty: it may be anything
+        return Candidate(name, name)
+    only_for, region = target.only_for, target.region or ""
+    return Candidate(name, name, leads=only_for != "hedge", backs=only_for != "primary", region=region)

@@ -143,8 +143,8 @@ request that needs what is not listed is not sent here; one that no target of it
     """The tokens of prompt and answer that its model has room for. Longer requests, as far as their size tells, go to \
 other targets, if any has more room."""
     only_for: Annotated[Literal["any", "primary", "hedge"], one_of("any", "primary", "hedge")] = "any"
-    """`primary`: it gets no hedges. `hedge`: it is not asked first, unless nobody else is left. Either is asked after \
-failures."""
+    """`primary`: it gets no hedges. `hedge`: it is not asked first, unless all others of its route are left out or \
+cannot answer the request; of every route one target must be for more than hedges. Either is asked after failures."""
     region: Annotated[str | None, text()] = None
     """Where it is, in a word of your own. Hedges, and attempts after a failure, go to targets of another region than \
 the first one's before those of the same."""

@@ -50,18 +50,22 @@ class Lineup:
         self._capabilities = capabilities
 
     def order(self, ask: Ask, now: float) -> Order:
-        """As `Health.order`, where `spare` are those for failures alone; the request is taken to go to the first."""
+        """As `Health.order`, where `spare` are those for failures alone; the request is taken to go to the first.
+
+        One that stays where its session is takes no turn: turns are for those that go by the order.
+        """
         candidates, where, health = self._candidates, self._where, self._health
         indices, rest = self._listed(ask, now)
         if where is not None:
             listed = candidates if len(indices) == len(candidates) else [candidates[index] for index in indices]
             indices = [indices[place] for place in where.order(ask, listed, now)]
-        if self._sessions is not None and ask.session:
-            indices = self._stay(indices, self._sessions.target(ask.session, now))
+        own = None if self._sessions is None or not ask.session else self._sessions.target(ask.session, now)
+        if own is not None:
+            indices = self._stay(indices, own)
         order, well = Order(indices), indices
         if rest or self._roles is not None or health.out or health.unwell:
             order, well = self._as_they_are(indices, rest, ask, now)
-        if where is not None and well and candidates[well[0]].leads:
+        if where is not None and well and candidates[well[0]].leads and candidates[well[0]].target != own:
             where.led([each for index in well if (each := candidates[index]).leads])
         return order
 
@@ -93,8 +97,8 @@ class Lineup:
         well, out = self._keys.others(chosen, now)
         return chosen, ([index for index in well if index in able], [index for index in out if index in able])
 
-    def _stay(self, indices: Sequence[int], target: str | None) -> Sequence[int]:
-        """The session's own target first, if it has one."""
+    def _stay(self, indices: Sequence[int], target: str) -> Sequence[int]:
+        """The session's own target first, if it can answer."""
         own = next((index for index in indices if self._candidates[index].target == target), None)
         return indices if own is None else [own, *(index for index in indices if index != own)]
 

@@ -30,7 +30,10 @@ class Where(ABC):
         return iter(())
 
     def led(self, usable: Sequence[Candidate]) -> None:  # noqa: B027  # most ways do not mind
-        """What came of it: those that are well and may be first, the primary before all others."""
+        """What came of it: those that are well and may be first, the primary before all others.
+
+        Not told of requests that went where their session was.
+        """
 
     def view(self) -> dict[str, Any]:
         """What it goes by, for people."""
