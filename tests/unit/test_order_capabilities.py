@@ -64,6 +64,66 @@ def test_images_are_no_text() -> None:
     assert (text_tokens(text), text_tokens(image) < 50) == (len(text) // 4, True)
 
 
+CALL = {"type": "tool_use", "name": "f", "input": {"data": DATA, "url": DATA}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": user({"type": "image_url", "image_url": {"url": DATA, "detail": "low"}})},
+        {"messages": user({"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}})},
+        {"messages": user({"type": "file", "file": {"filename": "x.pdf", "file_data": DATA}})},
+        {"messages": user({"type": "video_url", "video_url": {"url": DATA}})},
+        {
+            "messages": [
+                {"role": "assistant", "content": "", "images": [{"type": "image_url", "image_url": {"url": DATA}}]}
+            ]
+        },
+        {"input": user({"type": "input_image", "image_url": DATA}, {"type": "input_file", "file_data": DATA})},
+        {"input": [{"type": "image_generation_call", "id": "i", "result": DATA}]},
+        {"input": [{"type": "computer_call_output", "output": {"type": "computer_screenshot", "image_url": DATA}}]},
+        {"input": [{"type": "function_call_output", "output": [{"type": "input_image", "image_url": DATA}]}]},
+        {"messages": user({"type": "document", "source": {"type": "base64", "data": DATA}})},
+        {"messages": user({"type": "tool_result", "content": [{"type": "image", "source": {"data": DATA}}]})},
+        {
+            "messages": user(
+                {
+                    "type": "document",
+                    "source": {"type": "content", "content": [{"type": "image", "source": {"data": DATA}}]},
+                }
+            )
+        },
+        {"contents": [{"parts": [{"inlineData": {"mimeType": "audio/wav", "data": DATA}}]}]},
+        {"contents": {"parts": {"inline_data": {"mime_type": "image/webp", "data": DATA}}}},
+        {"contents": [{"parts": [{"functionResponse": {"parts": [{"inlineData": {"data": DATA}}]}}]}]},
+    ],
+)
+def test_images_sounds_and_files_take_no_tokens_of_text(body: dict[str, Any]) -> None:
+    assert text_tokens(json.dumps(body).encode()) < 80
+    assert text_tokens(json.dumps(body | {"user": "\ud800"}).encode()) < 80  # which only strict parsers refuse
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "user", "content": DATA}]},
+        {"messages": user({"type": "text", "text": json.dumps({"image_url": {"url": DATA}})})},
+        {"messages": [{"role": "tool", "content": DATA}]},
+        {"messages": user(CALL)},
+        {"messages": user({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": DATA}})},
+        {"input": DATA},
+        {"input": [DATA, DATA]},
+        {"input": [{"type": "function_call_output", "output": DATA}]},
+        {"system": DATA, "messages": []},
+        {"contents": [{"parts": [{"text": DATA}]}]},
+    ],
+)
+def test_text_without_blanks_is_text(body: dict[str, Any]) -> None:
+    sent = json.dumps(body).encode()
+    assert text_tokens(sent) == len(sent) // 4
+    assert text_tokens(sent[:-1]) == len(sent[:-1]) // 4  # and of what is no request all is
+
+
 def target(name: str, *lacks: str, room: int | None = None, keys: int = 1) -> list[Candidate]:
     return [
         Candidate(name, f"{name}{key}", key=key if keys > 1 else 0, lacks=frozenset(lacks), max_context=room)

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from hedgerow.wire.lenient import read
+
 TOOLS, VISION, JSON_SCHEMA = "tools", "vision", "json_schema"
 
 
@@ -24,30 +26,79 @@ class _Asked(msgspec.Struct, rename={"settings": "generationConfig"}):
     contents: Any = None
 
 
-_decode = msgspec.json.Decoder(_Asked).decode
-_DATA = re.compile(rb"[A-Za-z0-9+/=_-]{1000,}")
-"""Files and images in a body: no text goes on for so long without a blank."""
+_DECODER = msgspec.json.Decoder(_Asked)
+_LONG = re.compile(rb"[A-Za-z0-9+/=_\\-]{1000}")
+"""What may be an image or a file; or text without blanks, so it has to be looked where it stands."""
+_HOLDERS = (
+    "image_url",
+    "video_url",
+    "audio_url",
+    "input_audio",
+    "file",
+    "file_data",
+    "source",
+    "inlineData",
+    "inline_data",
+)
+"""The fields that images, sounds and files are sent in, of the parts of a message."""
+_HELD = ("url", "data", "file_data")
+_INNER = ("content", "parts", "output", "images", "functionResponse", "function_response")
+"""Where parts are found in messages and in other parts."""
 _IMAGES = ("image_url", "input_image", "image", "computer_screenshot")
 _SCHEMAS = ("responseSchema", "response_schema", "responseJsonSchema", "response_json_schema")
 
 
 def needs_of(body: bytes) -> frozenset[str]:
     """Those of `TOOLS`, `VISION` and `JSON_SCHEMA` that the request needs; of a body that is no JSON object, none."""
-    try:
-        asked = _decode(body)
-        found = {
-            TOOLS: bool(asked.tools or asked.functions),
-            VISION: b"image" in body and any(map(_shows, (asked.messages, asked.input, asked.contents))),
-            JSON_SCHEMA: _wants_schema(asked),
-        }
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    if (asked := _asked(body)) is None:
         return frozenset()
+    found = {
+        TOOLS: bool(asked.tools or asked.functions),
+        VISION: b"image" in body and any(map(_shows, (asked.messages, asked.input, asked.contents))),
+        JSON_SCHEMA: _wants_schema(asked),
+    }
     return frozenset(name for name, needed in found.items() if needed)
 
 
 def text_tokens(body: bytes) -> int:
-    """An estimate of the prompt's tokens: some four bytes each, without the data of images and files."""
-    return (len(body) - sum(len(found[0]) for found in _DATA.finditer(body))) >> 2
+    """An estimate of the prompt's tokens: some four bytes each, without the data of images, sounds and files.
+
+    Those are told by the fields they stand in, whatever they look like: text counts though it looks like them.
+    """
+    asked = _asked(body) if _LONG.search(body) else None
+    data = 0 if asked is None else sum(map(_data, (asked.messages, asked.input, asked.contents)))
+    return max(len(body) - data, 0) >> 2
+
+
+def _asked(body: bytes) -> _Asked | None:
+    """What matters of a body; None of what is no JSON object."""
+    try:
+        return read(body, _DECODER, _Asked)
+    except ValueError:
+        return None
+
+
+def _data(value: Any) -> int:
+    """The characters of images, sounds and files in messages, or in parts of them."""
+    if isinstance(value, list):
+        return sum(map(_data, value))
+    if not isinstance(value, dict):
+        return 0
+    made = value.get("result") if value.get("type") == "image_generation_call" else None
+    return (
+        _held(made) + sum(_held(value.get(name)) for name in _HOLDERS) + sum(_data(value.get(name)) for name in _INNER)
+    )
+
+
+def _held(value: Any) -> int:
+    """The characters of what stands in one of `_HOLDERS`: data, or an object with data, or a document that is text."""
+    if isinstance(value, str):
+        return len(value)
+    if not isinstance(value, dict):
+        return 0
+    if value.get("type") in ("text", "content"):
+        return _data(value.get("content"))
+    return sum(len(text) for text in map(value.get, _HELD) if isinstance(text, str))
 
 
 def _shows(value: Any) -> bool:
