@@ -31,6 +31,15 @@ def read(*pieces: bytes, status: int = 200, error: UpstreamClosed | None = None)
     return asyncio.run(main())
 
 
+def test_a_hedge_that_was_skipped_is_heard_of() -> None:
+    HEADERS.append((b"x-hedgerow-hedge-skipped", b"outage"))
+    try:
+        assert read(WHOLE).skipped == "outage"
+    finally:
+        HEADERS.pop()
+    assert read(WHOLE).skipped == ""
+
+
 @pytest.mark.parametrize("cut", range(1, len(WHOLE)))
 def test_a_stream_reads_the_same_however_it_is_cut(cut: int) -> None:
     answer = read(WHOLE[:cut], WHOLE[cut:])

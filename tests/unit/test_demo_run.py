@@ -136,6 +136,17 @@ def test_the_report_gives_the_figures_and_how_to_repeat_them() -> None:
         assert words in text
 
 
+def test_hedges_that_were_skipped_are_told_and_not_compared_with_a_formula_that_knows_no_guards() -> None:
+    outside = msgspec.structs.replace(CHECK, measured=13.0, inside=False)
+    formula = Formula(samples=2000, hedged_fraction=0.526, without=CHECK, hedged=outside)
+    words = shown(msgspec.structs.replace(result(), formula=formula, skipped={"outage": 88, "breaker": 2}))
+    assert "skipped hedges  88 (outage: so many requests are later than the delay" in words
+    assert "2 (breaker)" in words
+    assert "had no hedge been skipped: p99 with 7.70 s, extra attempts 52.6 %; not compared" in words
+    assert "outside" not in words
+    assert "skipped" not in shown(result())
+
+
 def test_the_report_of_an_inconsistent_run_says_so_and_does_not_call_it_consistent() -> None:
     text = shown(msgspec.structs.replace(result(), problems=["with hedging: 1 requests are still open at the labs"]))
     assert "inconsistent" in text

@@ -22,6 +22,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     hedged: bool
     target: str
     problem: str | None
+    skipped: str = ""
+    """Why a hedge that was due was not launched."""
 
     @property
     def first_token(self) -> float:
@@ -135,6 +137,7 @@ class Reply:
                 hedged=self._headers.get(b"x-hedgerow-hedged") == b"true",
                 target=self._headers.get(b"x-hedgerow-target", b"").decode("latin-1"),
                 problem=self._problem(),
+                skipped=self._headers.get(b"x-hedgerow-hedge-skipped", b"").decode("latin-1"),
             )
         )
 

@@ -12,6 +12,8 @@ from hedgerow.demo.result import Check, Result
 BUSY = 0.020
 """Real seconds added per request, p50, beyond which the machine was too busy; on a quiet one it is 1 to 2 ms."""
 
+_WHY = {"outage": "outage: so many requests are later than the delay that hedges would only add load"}
+
 
 def show(result: Result, console: Console) -> None:
     """Print the table, what it cost, how sure it is, and how to repeat it."""
@@ -27,7 +29,7 @@ def show(result: Result, console: Console) -> None:
 
 
 def as_json(result: Result) -> str:
-    """The result for scripts; `inside` tells whether each p99 is where chance allows it to be."""
+    """The result for scripts; `inside` tells whether each p99 is where chance, and no skipped hedge, allows it to be."""
     return msgspec.json.format(msgspec.json.encode(result)).decode()
 
 
@@ -57,6 +59,7 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     facts = [
         ("hedge delay", seconds(result.delay)),
         ("extra attempts", f"{result.hedges} of {result.requests} requests ({result.extra_fraction * 100:.1f} %)"),
+        *_skipped(result),
         ("tokens wasted", f"{wasted}: {result.wasted_cost_fraction * 100:.2f} % on top of the bill"),
     ]
     if (cancel := result.cancel) is not None:
@@ -64,8 +67,12 @@ def _facts(result: Result) -> list[tuple[str, str]]:
         facts.append(("cancel latency", f"{times}, from the winner's first token to the loser's closed connection"))
     formula = result.formula
     facts.append(("closed formula", f"p99 without: {_check(formula.without)}"))
-    facts.append(("", f"p99 with: {_check(formula.hedged)}"))
-    facts.append(("", f"extra attempts: {formula.hedged_fraction * 100:.1f} %"))
+    if result.skipped:  # the formula knows no guards
+        p99, share = seconds(formula.hedged.formula), f"{formula.hedged_fraction * 100:.1f} %"
+        facts.append(("", f"had no hedge been skipped: p99 with {p99}, extra attempts {share}; not compared"))
+    else:
+        facts.append(("", f"p99 with: {_check(formula.hedged)}"))
+        facts.append(("", f"extra attempts: {formula.hedged_fraction * 100:.1f} %"))
     if result.held_back:
         facts.append(("held back", f"{result.held_back} arrivals waited for a free place in flight"))
     added = f"p50 {result.added * 1e3:.1f} ms of real time per request by client, gateway, labs and their timers"
@@ -78,6 +85,12 @@ def _facts(result: Result) -> list[tuple[str, str]]:
         facts.append(("consistent", f"[green]{checked}[/green]"))
     facts.append(("reproduce", f"[bold]{escape(result.reproduce)}[/bold]"))
     return facts
+
+
+def _skipped(result: Result) -> list[tuple[str, str]]:
+    """Why hedges that were due were not launched; nothing where all were."""
+    counts = [f"{count} ({escape(_WHY.get(reason, reason))})" for reason, count in result.skipped.items()]
+    return [("skipped hedges", ", ".join(counts))] if counts else []
 
 
 def _doubt(result: Result) -> str | None:

@@ -79,6 +79,9 @@ lab and their timers. `speed` times as much is in every time shown."""
     reproduce: str
     formula: Formula
     problems: list[str] = []
+    skipped: dict[str, int] = {}
+    """Requests whose hedge was due and not launched, by reason. With any, the closed formula, which knows no guards, \
+foretells other figures than those with hedging."""
 
     @property
     def ok(self) -> bool:

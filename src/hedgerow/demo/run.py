@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -109,6 +110,7 @@ def _result(options: DemoOptions, times: Source, without: Phase, hedged: Phase, 
         real_seconds=seconds,
         reproduce=options.reproduce,
         formula=_formula(times, options.requests, before, after),
+        skipped=dict(Counter(answer.skipped for answer in answers if answer.skipped).most_common()),
         problems=without.problems + hedged.problems + other_draws(without.books, hedged.books),
     )
 
