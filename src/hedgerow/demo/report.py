@@ -29,7 +29,7 @@ def show(result: Result, console: Console) -> None:
 
 
 def as_json(result: Result) -> str:
-    """The result for scripts; `inside` tells whether each p99 is where chance, and no skipped hedge, allows it to be."""
+    """The result for scripts; `inside`: each p99 is where chance, if no hedge is skipped, allows it to be."""
     return msgspec.json.format(msgspec.json.encode(result)).decode()
 
 
