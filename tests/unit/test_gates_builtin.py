@@ -359,6 +359,8 @@ NESTED = {
         {"x" * 200_001: 1},
         NESTED,
         {"$dynamicAnchor": "a", "items": {"$dynamicRef": "#a"}},
+        {"$defs": {"a": {"$id": "http://a.example/"}}},
+        {"$schema": "http://json-schema.org/draft-04/schema#"},
     ],
 )
 def test_a_schema_of_a_request_that_could_hold_the_process_is_not_tried(schema: Any) -> None:
@@ -370,12 +372,35 @@ def test_a_schema_of_a_request_that_could_hold_the_process_is_not_tried(schema: 
     assert verdict.errors[0].startswith("gate json_schema did not judge: ")
 
 
-def test_nor_one_that_has_too_much_to_say_of_a_long_answer() -> None:
-    schema = {"items": {"anyOf": [{"required": [f"x{number}"]} for number in range(500)]}}
-    request = asking(text={"format": {"schema": schema}})
-    assert judge([builtin(spec.JsonSchema())], Answer("[{}]"), request).rejection is not None
-    verdict = judge([builtin(spec.JsonSchema())], Answer(json.dumps([{}] * 5_000)), request)
-    assert verdict.errors == ("gate json_schema did not judge: TooCostly",)
+@pytest.mark.parametrize(
+    ("item", "bad", "times"),
+    [
+        ({"anyOf": [{"required": [f"x{number}"]} for number in range(500)]}, {}, 5_000),
+        ({"allOf": [{"multipleOf": 0.01}] * 20}, 0.005, 200),
+        ({"pattern": "(a|b)*a(a|b){12}c"}, "ab" * 500, 100),
+        ({"allOf": [{"$ref": "#/$defs/p"}] * 100}, "x" * 500, 30),
+    ],
+)
+def test_nor_one_that_has_too_much_to_say_of_a_long_answer(item: Any, bad: Any, times: int) -> None:
+    request = asking(text={"format": {"schema": {"items": item, "$defs": {"p": {"pattern": "[a-z]y{2}z"}}}}})
+    assert judge([builtin(spec.JsonSchema())], Answer(json.dumps([bad])), request).rejection is not None
+    before = thread_time()
+    verdict = judge([builtin(spec.JsonSchema())], Answer(json.dumps([bad] * times)), request)
+    assert thread_time() - before < 0.2
+    assert verdict.errors[0].startswith("gate json_schema did not judge: ")
+
+
+def test_formats_are_not_looked_at() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "format": "uri-template"}
+    assert said(spec.JsonSchema(), '"{"', asking(text={"format": {"schema": schema}})) is None
+
+
+def test_dates_in_a_long_answer_are_tried() -> None:
+    row = {"type": "object", "properties": {name: {"pattern": r"^\d{4}-\d{2}-\d{2}$"} for name in ("from", "to")}}
+    request = asking(text={"format": {"schema": {"type": "array", "items": row}}})
+    good = {"from": "2026-11-30", "to": "2026-12-01", "note": "x" * 200}
+    assert said(spec.JsonSchema(), json.dumps([good] * 80), request) is None
+    assert said(spec.JsonSchema(), json.dumps([good] * 80 + [{**good, "to": "soon"}]), request) is not None
 
 
 def test_the_patterns_that_people_ask_for_are_tried() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hedgerow.answer import Answer
-from hedgerow.policy.gates.bounded import check_steps, room_of
+from hedgerow.policy.gates.bounded import room_for
 from hedgerow.policy.gates.documents import NotJson, cannot_become, document_of
 from hedgerow.policy.gates.gate import Says, is_wordless
 from hedgerow.policy.gates.requested import Schema, requested_schema
@@ -22,14 +22,18 @@ _NOT_ALLOWED = "the schema does not allow it"
 
 def compiled(schema: Schema, *, room: int | None = None) -> Any:
     """What validates against this schema, which may refer to nothing outside of it. With `room` each of its patterns
-    takes at most so many bytes, and its time grows with the text only: there is no looking ahead or back in it.
+    takes at most so many bytes, and its time grows with the text only: there is no looking ahead or back in it. Nor
+    are formats looked at then, of which some take long.
 
     Raises `ImportError` without the extra `gates`, `ValueError` with what is wrong with the schema.
     """
     validation = import_module("jsonschema_rs")
-    limits = None if room is None else validation.RegexOptions(size_limit=room, dfa_size_limit=room)
+    bounds: dict[str, Any] = {}
+    if room is not None:
+        patterns = validation.RegexOptions(size_limit=room, dfa_size_limit=room)
+        bounds = {"pattern_options": patterns, "validate_formats": False}
     try:
-        return validation.validator_for(schema, retriever=_refuse, pattern_options=limits)
+        return validation.validator_for(schema, retriever=_refuse, **bounds)
     except validation.ValidationError as error:
         place = "/".join(map(str, error.instance_path))
         raise ValueError(f"{error.message.splitlines()[0]}{place and f' (at {place})'}") from None
@@ -61,9 +65,7 @@ def _requested(request: bytes) -> Callable[[Any], str | None] | None:
 
 
 def _fault_with(schema: Schema, document: Any) -> str | None:
-    room = room_of(schema)
-    check_steps(schema, document)
-    return None if compiled(schema, room=room).is_valid(document) else _NOT_ALLOWED
+    return None if compiled(schema, room=room_for(schema, document)).is_valid(document) else _NOT_ALLOWED
 
 
 def _fault(validator: Any, document: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 MOST = 100_000
@@ -11,27 +12,26 @@ _ELSEWHERE = ("$defs", "definitions")
 """Counted where they are referred to."""
 
 
-def size_of(schema: Any) -> int:
-    """How many parts the schema has. Raises `ValueError` for one that unfolds to more than `MOST`, or refers to what
-    is not plainly in it.
+def size_of(schema: Any, weigh: Callable[[Any], int] = lambda _: 1) -> int:
+    """How many parts the schema has, or what they weigh together.
 
-    A part that refers to itself is counted once: how often it is used is up to the answer.
+    Raises `ValueError` for one that unfolds to more than `MOST`, or refers to what is not plainly in it. A part that
+    refers to itself is counted once: how often it is used is up to the answer.
     """
-    return _count(schema, schema, {}, 0)
+    return _count(schema, schema, weigh, {}, 0)
 
 
-def _count(node: Any, schema: Any, seen: dict[int, int], so_far: int) -> int:
+def _count(node: Any, schema: Any, weigh: Callable[[Any], int], seen: dict[int, int], so_far: int) -> int:
     if not isinstance(node, dict | list):
-        return 1
+        return weigh(node)
     if (known := seen.get(id(node))) is not None:
         return known
-    seen[id(node)] = 1  # for what is within it and refers to it
+    seen[id(node)] = total = weigh(node)  # for what is within it and refers to it
     inner = [each for name, each in node.items() if name not in _ELSEWHERE] if isinstance(node, dict) else node
-    total = 1
     for each in inner:
-        total += _count(each, schema, seen, so_far + total)
+        total += _count(each, schema, weigh, seen, so_far + total)
     if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
-        total += _count(_find(schema, reference), schema, seen, so_far + total)
+        total += _count(_find(schema, reference), schema, weigh, seen, so_far + total)
     if so_far + total > MOST:
         raise ValueError("the schema unfolds to more than can be checked")
     seen[id(node)] = total
