@@ -24,6 +24,7 @@ from hedgerow.events import (
 )
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.flight import Flight
+from hedgerow.gateway.listening import Loudly
 from hedgerow.gateway.rescue import Rescue
 from hedgerow.wire.openai_chat import OpenAIChat
 from tests.effects.support import Sent, Story, settings, tell
@@ -257,6 +258,44 @@ class TestContinue:
         asked = json.loads(story.pools["b"].requests[0][2])
         assert asked["messages"][-1] == {"role": "assistant", "content": "A hedge is a"}
         assert asked["max_tokens"] == 47
+
+    @pytest.mark.parametrize("form", ["prefix", "prefix_echo", "continue_final_message"])
+    def test_a_way_that_the_api_does_not_have_is_told_once(self, form: str, caplog: pytest.LogCaptureFixture) -> None:
+        whole = message(["A hedge ", "is a", "never"])
+        first = Answer([(0.1, whole[: whole.index(b"never")])], end="reset")
+        changes = {
+            "routes.<name>.on_stall": "continue",
+            "routes.<name>.targets": ["a", "b"],
+            "targets.a.protocol": "anthropic",
+            "targets.b": {"base_url": "http://b.example/v1", "protocol": "anthropic", "continues": form},
+        }
+        body = b'{"model":"fast","stream":true,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}'
+        sent = [Sent(float(at), body, path=b"/v1/messages") for at in range(3)]
+        story = tell(settings(changes), {"a": first, "b": first}, sent)
+        assert [client.outcome for client in story.clients] == ["broken"] * 3
+        assert story.pools["b"].requests == []
+        why = f"targets.b.continues: {form} is not for anthropic.messages"
+        skipped = story.of(HedgeSkipped)
+        assert [(each.reason, each.role, each.detail) for each in skipped] == [(Reason.TARGETS, Role.FAILOVER, why)] * 3
+        hear = Loudly()
+        with caplog.at_level("WARNING", logger="hedgerow.gateway"):
+            caplog.clear()
+            for each in skipped:
+                hear(each)
+        assert [each.getMessage() for each in caplog.records] == [
+            f"route fast: no answer is gone on with, now and in future: {why}"
+        ]
+
+    def test_the_log_says_in_words_who_goes_on(self, caplog: pytest.LogCaptureFixture) -> None:
+        play({"a": BEGUN, "b": REST})
+        play({"a": BEGUN, "b": REST}, RESTART, Sent(0.0, WHOLE))
+        told = [each.getMessage().partition(": ")[2] for each in caplog.records if each.levelname == "WARNING"]
+        assert [each.partition(": ")[0] for each in told] == [
+            "the answer of target a broke off",
+            "target b goes on with the answer, of which its client has 12 characters",
+            "the answer of target a broke off",
+            "target b begins the answer anew",
+        ]
 
     def test_without_it_nothing_is_different(self) -> None:
         story = play({"a": BEGUN, "b": REST}, {**CONTINUE, "routes.<name>.on_stall": "error"})

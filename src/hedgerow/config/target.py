@@ -105,7 +105,7 @@ those of its route's targets that speak its API; several may be listed."""
 limit holds for one of them: the others go on. See [the order of targets](order.md#several-keys)."""
     key_header: Annotated[str, one_of("auto", "authorization", "x-api-key", "api-key", "x-goog-api-key")] = "auto"
     """The header the key is sent in. `auto` is what the API asks for: `x-api-key` for Anthropic's, `x-goog-api-key` \
-for Gemini's, else `Authorization: Bearer`. Azure wants `api-key`."""
+for Gemini's, else `Authorization: Bearer`, which Azure's `/openai/v1` takes too; its older paths want `api-key`."""
     model: Annotated[str | None, text()] = None
     """The model name sent to the target. Left out, the name the client asked for is sent unchanged."""
     stream_usage: Annotated[bool, FLAG] = True

@@ -159,7 +159,8 @@ class Landing(Paced):
     def fallen(self, winner: Attempt, failure: Failure, usage: Usage | None) -> Usage | None:
         """A committed attempt cannot complete its answer; returns its usage, where anybody wants to hear of it."""
         # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
-        log.warning("request %s broke off after commit: %s", self.request_id, failure.message)
+        target = winner.target.name
+        log.warning("request %s: the answer of target %s broke off: %s", self.request_id, target, failure.message)
         self.blame(winner, failure)
         return self.speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
 

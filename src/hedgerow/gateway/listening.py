@@ -21,6 +21,7 @@ from hedgerow.events import (
 )
 from hedgerow.gateway.blueprint import ServerBlueprint
 from hedgerow.gateway.question import LEAVE
+from hedgerow.gateway.rescue import CONTINUES
 from hedgerow.telemetry.event_log import EventLog
 
 log = logging.getLogger("hedgerow.gateway")
@@ -50,9 +51,11 @@ class Loudly:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, HedgeSkipped):
-            if LEAVE in event.detail and (event.route, event.detail) not in self._told:
+            what = "not hedged" if LEAVE in event.detail else "no answer is gone on with"
+            known = (event.route, event.detail) in self._told
+            if not known and (LEAVE in event.detail or CONTINUES in event.detail):
                 self._told.add((event.route, event.detail))
-                log.warning("route %s: not hedged, now and in future: %s", event.route, event.detail)
+                log.warning("route %s: %s, now and in future: %s", event.route, what, event.detail)
         elif isinstance(event, TargetTakenOut):
             level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
             which, out = f"key {event.key} of " * bool(event.key), event.until - event.at

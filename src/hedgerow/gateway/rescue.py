@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from hedgerow.events import AnswerRescued, Failure, FailureClass, Outcome, Role, Usage
+from hedgerow.events import AnswerRescued, Failure, FailureClass, Outcome, Reason, Role, Usage
 from hedgerow.gateway.delivery import Delivery
 from hedgerow.policy.failures import Next, next_after
 from hedgerow.wire.base import Ending
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hedgerow.wire.continuing import Continuation
 
 log = logging.getLogger("hedgerow.gateway")
+CONTINUES = ".continues: "
+"""In the detail of an attempt that cannot be asked for as its target is configured."""
 
 
 def rescuable(flight: Flight, delivery: Delivery, request: bytes) -> Delivery:
@@ -183,6 +185,10 @@ class Rescue:
             return flight.body_for(target, self.request)
         if target.continues is None or continuation.prefix is None:
             return None
+        if target.continues not in continuation.FORMS:
+            misfit = f"targets.{target.name}{CONTINUES}{target.continues} is not for {flight.protocol.name}"
+            flight.skip(Reason.TARGETS, misfit, Role.FAILOVER)
+            return None
         return continuation.request(flight.body_for(target, self.request), target.continues)
 
     def _tell(self, attempt: Attempt) -> None:
@@ -200,7 +206,12 @@ class Rescue:
             if form is not None:
                 continuation.follow(form, usage=flight.facts.wants_usage)
             self._write(b": continued by hedgerow with target %b after %d characters\n\n" % (name.encode(), chars))
-        log.warning("request %s: target %s goes on with its answer after %d characters", flight.request_id, name, chars)
+        how = (
+            f"goes on with the answer, of which its client has {chars} characters"
+            if chars
+            else "begins the answer anew"
+        )
+        log.warning("request %s: target %s %s", flight.request_id, name, how)
         hedger.emit(AnswerRescued(flight.request_id, hedger.name, attempt.index, name, chars, now))
 
     def _end_with(self, attempt: Attempt, continuation: Continuation, body: bytes) -> None:

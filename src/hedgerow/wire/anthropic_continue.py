@@ -12,6 +12,7 @@ from hedgerow.wire.reading import inner
 class MessageContinuation(Continuation):
     """A message whose first and only block is text and still open."""
 
+    FORMS = frozenset({Form.LAST_MESSAGE})
     LIMITS = ("max_tokens",)
 
     def __init__(self) -> None:
@@ -23,7 +24,7 @@ class MessageContinuation(Continuation):
     def may_go_on(self, request: Json, text: str, form: Form) -> bool:
         """Whether the model does not think, and the text does not end with a blank, which the API refuses."""
         thinks = inner(request, "thinking").get("type", "disabled") != "disabled"
-        return form is Form.LAST_MESSAGE and not thinks and text == text.rstrip()
+        return form in self.FORMS and not thinks and text == text.rstrip()
 
     def take(self, event: Json) -> None:
         """One event."""

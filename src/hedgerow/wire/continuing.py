@@ -47,6 +47,8 @@ class Continuation(ABC):
     """
 
     ERROR: ClassVar[bytes] = b'"error"'
+    FORMS: ClassVar[frozenset[Form]] = frozenset(Form)
+    """Those that the protocol has."""
     LIMITS: ClassVar[tuple[str, ...]]
     """The names of a request's limits of output tokens."""
 
