@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from hedgerow.config import Settings, loads
 from hedgerow.config.litellm import convert
+from hedgerow.config.litellm_order import weights_of
 from hedgerow.errors import ConfigError
 from hedgerow.policy.delay import Fixed
+from hedgerow.policy.order import Fastest, OrderRule, Rotate
 
 LISTEN = "server.listen: is 127.0.0.1:8080; LiteLLM listens on 0.0.0.0:4000 unless told otherwise"
 
@@ -88,7 +90,7 @@ def test_what_a_balanced_group_loses_is_noted_with_its_key() -> None:
     _, notes = imported(BALANCED)
     assert notes == [
         "model_list[0].litellm_params.api_version: not carried over; Azure's v1 endpoint needs none",
-        "model_list[0].litellm_params.rpm: not carried over; hedgerow tries targets in the order listed",
+        "model_list[0].litellm_params.rpm: not carried over as a limit; hedgerow goes by what answers report of it",
         "model_list[2].litellm_params.api_key: not given; LiteLLM reads OPENAI_API_KEY, so does this file",
         (
             "model_list[3].litellm_params.model: OpenAI clients go to Anthropic's OpenAI-compatible endpoint, which "
@@ -98,9 +100,9 @@ def test_what_a_balanced_group_loses_is_noted_with_its_key() -> None:
             "model_list[4]: 'bedrock-claude' is left out: the provider 'bedrock' has no OpenAI-compatible endpoint "
             "that hedgerow knows"
         ),
+        "routes.gpt-4o: deployments of the same order do not take turns",
         "router_settings.fallbacks: 'claude' falls back to 'bedrock-claude', which is not carried over",
         "router_settings.model_group_alias.lost: 'bedrock-claude' is not carried over",
-        "router_settings.routing_strategy: not carried over; hedgerow tries targets in the order listed",
         (
             "router_settings.num_retries: not carried over; hedgerow goes on to the next target instead of trying the "
             "same one again"
@@ -168,6 +170,7 @@ def test_local_servers_keep_their_addresses() -> None:
         "model_list[4].litellm_params.temperature: not carried over",
         "model_list[5]: 'no-base' is left out: the provider 'hosted_vllm' needs an api_base",
         "model_list[6]: 'bad-base' is left out: base_url has no scheme; start it with https:// or http://",
+        ("router_settings.routing_strategy: not given; LiteLLM's default is simple-shuffle, so deployments take turns"),
         (
             "general_settings.master_key: the key stands in the file as it did in the source; better move it to the "
             "environment"
@@ -281,6 +284,116 @@ credential_list:
     assert settings.routes["b"].targets == ("azure/d", "azure/d-2")
 
 
+PAIR = """\
+model_list:
+  - model_name: a
+    litellm_params: {model: openai/x, api_key: os.environ/K, weight: %s, rpm: 60, input_cost_per_token: %s}
+    model_info: {output_cost_per_token: 0.00001, max_input_tokens: 8192, supports_vision: false, tier: free}
+  - model_name: a
+    litellm_params: {model: openai/y, api_key: os.environ/K, rpm: 30}
+    model_info: {input_cost_per_token: 1.0e-07, supports_vision: true, supports_function_calling: false, id: y}
+router_settings: {routing_strategy: %s}
+"""
+
+
+def pair(strategy: str = "simple-shuffle", weight: str = "null") -> tuple[Settings, list[str]]:
+    settings, notes = imported(PAIR % (weight, "0.00000025", strategy))
+    assert settings.warnings == []
+    limits = "as a limit; hedgerow goes by what answers report of it"
+    assert notes[:3] == [
+        "model_list[0].model_info.tier: not carried over",
+        f"model_list[0].litellm_params.rpm: not carried over {limits}",
+        f"model_list[1].litellm_params.rpm: not carried over {limits}",
+    ]
+    return settings, notes[3:]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "order"),
+    [
+        ("simple-shuffle", Rotate()),
+        ("latency-based-routing", Fastest()),
+        ("cost-based-routing", Fastest(within=0.2)),
+        ("null", Rotate()),
+        ("least-busy", Rotate()),
+        ("usage-based-routing-v2", Rotate()),
+    ],
+)
+def test_the_routing_strategy_becomes_an_order(strategy: str, order: OrderRule) -> None:
+    settings, notes = pair(strategy)
+    assert settings.routes["a"].order == order
+    said = {
+        "null": "not given; LiteLLM's default is simple-shuffle, so deployments take turns",
+        "least-busy": "least-busy is no order of hedgerow's: deployments take turns, and delays and breakers see to "
+        "those that are slow",
+    }
+    assert [note for note in notes if "strategy" in note] == [
+        f"router_settings.routing_strategy: {said.get(each, said['least-busy'].replace('least-busy', each))}"
+        for each in [strategy]
+        if order == Rotate() and strategy != "simple-shuffle"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "weight", "weights"),
+    [
+        ("simple-shuffle", "null", (2, 1)),  # by rpm
+        ("simple-shuffle", "9", (9, 1)),
+        ("least-busy", "null", (2, 1)),
+        ("latency-based-routing", "9", (1, 1)),
+    ],
+)
+def test_turns_go_by_weight_or_else_by_the_limits(strategy: str, weight: str, weights: tuple[int, int]) -> None:
+    settings, notes = pair(strategy, weight)
+    assert ("routes.a: who has no weight gets the least, 1; from LiteLLM, nothing" in notes) == (weights[0] == 9)
+    assert tuple(each.weight for each in settings.targets.values()) == weights
+
+
+@pytest.mark.parametrize(
+    ("given_", "weights"),
+    [
+        ([{"weight": 3}, {"weight": 1}], [3, 1]),
+        ([{"weight": 2}, {"weight": 5}], [2, 5]),
+        ([{"rpm": 6000}, {"rpm": 2000}, {"weight": 7}], [1, 1, 7]),
+        ([{"tpm": 900_000}, {"tpm": 1_000_000}], [9, 10]),
+        ([{"tpm": 900_001}, {"tpm": 1_000_000}], [900, 1000]),
+        ([{"tpm": 10**9}, {"tpm": 1}], [1000, 1]),
+        ([{"weight": "x"}, {}], [1, 1]),
+        ([{"rpm": 60}, {"rpm": 90}], [2, 3]),
+    ],
+)
+def test_weights_are_in_proportion(given_: list[dict[str, object]], weights: list[int]) -> None:
+    assert weights_of(given_) == weights
+
+
+def test_prices_and_what_models_can_do_are_carried_over() -> None:
+    first, second = pair()[0].targets.values()
+    assert first.price is not None
+    assert second.price is not None
+    assert (first.price.input, first.price.output) == (250_000_000, 10_000_000_000)  # billionths of a dollar
+    assert (second.price.input, second.price.output) == (100_000_000, 0)
+    assert (first.supports, first.max_context) == (("tools", "json_schema"), 8192)
+    assert (second.supports, second.max_context) == (("vision", "json_schema"), None)
+    text, _ = convert(PAIR % ("null", "2.5e-12", "null"))
+    assert yaml.safe_load(text)["targets"]["openai/x"]["price"] == {"input": "0.0000025", "output": 10}
+
+
+def test_where_an_order_cannot_be_had_it_is_said_why() -> None:
+    text = PAIR % ("null", "0.1", "cost-based-routing")
+    unpriced = text.replace("input_cost_per_token: 1.0e-07, ", "")
+    settings, notes = imported(unpriced)
+    assert settings.routes["a"].order is None
+    assert "routes.a: is asked in the order listed: order: cheapest needs the price of openai/y" in notes
+    backed = PAIR % ("9", "0.1", "simple-shuffle, fallbacks: [{a: [b]}]")
+    backed = backed.replace("router", "  - {model_name: b, litellm_params: {model: openai/b}}\nrouter")
+    settings, notes = imported(backed)
+    assert (settings.routes["a"].order, settings.targets["openai/x"].weight) == (None, 1)
+    assert (
+        "routes.a: is asked in the order listed, for else its fallbacks would take turns with it; where that is as "
+        "well, set order: rotate"
+    ) in notes
+
+
 def test_text_that_looks_like_a_number_stays_text() -> None:
     settings, _ = imported("model_list: [{model_name: a, litellm_params: {model: openai/1e3, api_key: '089'}}]")
     assert [(each.model, each.secret) for each in settings.targets.values()] == [("1e3", "089")]
@@ -326,16 +439,26 @@ VALUES = st.recursive(
 )
 OPTIONS = (
     *("api_key", "api_base", "timeout", "stream_timeout", "order", "organization", "extra_headers", "rpm"),
+    *("weight", "tpm", "input_cost_per_token", "output_cost_per_token"),
     *("ssl_verify", "max_parallel_requests", "custom_llm_provider", "litellm_credential_name"),
 )
 PARAMS = st.fixed_dictionaries(
     {"model": st.sampled_from(["openai/a", "azure/b", "claude-x", "ollama/c", "openai/*", "*", "x/y"]) | VALUES},
     optional=dict.fromkeys(OPTIONS, VALUES),
 )
-ENTRY = VALUES | st.fixed_dictionaries({"model_name": VALUES | st.just("a"), "litellm_params": VALUES | PARAMS})
+INFO = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(
+        ("input_cost_per_token", "max_input_tokens", "supports_vision", "supports_function_calling"),
+        VALUES | st.floats() | st.integers(),
+    ),
+)
+ENTRY = VALUES | st.fixed_dictionaries(
+    {"model_name": VALUES | st.just("a"), "litellm_params": VALUES | PARAMS}, optional={"model_info": VALUES | INFO}
+)
 KEYS = (
     *("fallbacks", "default_fallbacks", "timeout", "stream_timeout", "request_timeout"),
-    *("model_group_alias", "master_key", "completion_model"),
+    *("model_group_alias", "master_key", "completion_model", "routing_strategy"),
 )
 SETTINGS = VALUES | st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, VALUES))
 SOURCE = st.fixed_dictionaries(

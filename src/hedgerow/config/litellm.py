@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 from yaml.error import MarkedYAMLError, YAMLError
 
-from hedgerow.config.hedge import Hedge
+from hedgerow.config.litellm_notes import lone, unread
+from hedgerow.config.litellm_order import order_of, unordered, unweighted, weights_of
 from hedgerow.config.litellm_target import LITERAL, LeftOut, Notes, is_own_server, target, value
+from hedgerow.config.litellm_times import patience
 from hedgerow.config.problem import show_path
-from hedgerow.config.route import FIRST_TOKEN, TOTAL
 from hedgerow.errors import ConfigError
-from hedgerow.units import parse_duration, show_duration
+from hedgerow.units import parse_duration
 
 _LONGEST = 86_400.0
-_DELAY = Hedge().first_delay or 0.0
-_USED = {
-    "litellm_settings": {"fallbacks", "default_fallbacks", "request_timeout", "stream_timeout"},
-    "router_settings": {"fallbacks", "default_fallbacks", "timeout", "stream_timeout", "model_group_alias"},
-    "general_settings": {"master_key", "completion_model"},
-}
-_REASONS = {
-    "num_retries": "; hedgerow goes on to the next target instead of trying the same one again",
-    "routing_strategy": "; hedgerow tries targets in the order listed",
-    "context_window_fallbacks": "; a request that is too long is answered as the provider answers it",
-    "content_policy_fallbacks": "; a refusal is an answer",
-}
 
 
 def convert(text: str) -> tuple[str, list[str]]:
@@ -52,6 +41,10 @@ def convert(text: str) -> tuple[str, list[str]]:
     if not result["routes"]:
         raise ConfigError(["nothing in model_list can be carried over", *importer.notes])
     return "\n".join([_HEADER, *(_written(key, part) for key, part in result.items())]), importer.notes
+
+
+_Found = tuple[str, tuple[str | int, ...], dict[str, Any], dict[str, Any]]
+"""A group's name, the path of the entry's parameters, these, and the target."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -92,53 +85,64 @@ class _Importer:
         self._groups: dict[str, list[str]] = {}
         self._own: set[str] = set()
         self._times: dict[str, dict[str, float]] = {}
+        self._ranked: dict[str, bool] = {}  # groups with an `order`; whether some share one
+        self._order, self._order_note = order_of(self._section("router_settings").get("routing_strategy"))
 
     def convert(self) -> dict[str, Any]:
-        for name, path, params in self._entries():
-            notes: Notes = []
-            try:
-                self._check_name(name, params)
-                found = target(params, path, notes)
-            except LeftOut as why:
-                self.notes.append(f"{show_path(path[:-1])}: {name!r} is left out: {why}")
-                continue
-            self.notes += notes
-            added = self._add(params, found)
-            self._groups.setdefault(name, []).append(added)
-            if is_own_server(params, found):
+        found = list(self._found())
+        for name, _, _, _ in found:
+            self._groups.setdefault(name, [])
+        weights = self._weights(found)
+        for place, (name, path, params, each) in enumerate(found):
+            if weights[place] != 1:
+                each["weight"] = weights[place]
+            added = self._add(params, each)
+            self._groups[name].append(added)
+            if is_own_server(params, each):
                 self._own.add(added)
             self._time(name, path, params)
         routes = {name: self._route(name, own) for name, own in self._groups.items()}
         routes |= self._aliases(routes)
         result: dict[str, Any] = {"targets": self._targets, "routes": routes}
         server = self._server(routes)
-        self._rest()
-        self._lone()
+        self.notes += [*unread(self._source), *lone(self._groups, self._own)]
         self.notes = list(dict.fromkeys(self.notes))
         return result | ({"server": server} if server else {})
 
-    def _lone(self) -> None:
-        """Notes on the groups of one deployment."""
-        lone = [name for name, own in self._groups.items() if len(own) == 1]
-        if own := [name for name in lone if self._groups[name][0] in self._own]:
-            self.notes.append(
-                f"routes: {', '.join(own)}: the one deployment is a server of your own and listed once: a second call "
-                "to it would wait in the same queue"
-            )
-        if twice := [name for name in lone if name not in own]:
-            self.notes.append(
-                f"routes: {', '.join(twice)}: the one deployment is listed twice, so a slow call is hedged to the same "
-                "provider; hedge.delay: off turns that off"
-            )
+    def _found(self) -> Iterator[_Found]:
+        """All that can be carried over; why the rest cannot is noted."""
+        for name, path, params, info in self._entries():
+            notes: Notes = []
+            try:
+                self._check_name(name, params)
+                found = target(params, info, path, notes)
+            except LeftOut as why:
+                self.notes.append(f"{show_path(path[:-1])}: {name!r} is left out: {why}")
+                continue
+            self.notes += notes
+            yield name, path, params, found
 
-    def _entries(self) -> Iterator[tuple[str, tuple[str | int, ...], dict[str, Any]]]:
-        """Name, path and parameters of each entry; those of lower `order` first, as LiteLLM tries them."""
+    def _weights(self, found: Sequence[_Found]) -> list[int]:
+        """Of each of these; 1 where nothing goes by weights."""
+        weights = [1] * len(found)
+        for group in self._groups:
+            places = [place for place, (name, _, _, _) in enumerate(found) if name == group]
+            if len(places) > 1 and self._order == "rotate" and not [*self._fallback_groups(group)]:
+                params = [found[place][2] for place in places]
+                for place, weight in zip(places, weights_of(params), strict=True):
+                    weights[place] = weight
+                if unweighted(params):
+                    self.notes.append(f"routes.{group}: who has no weight gets the least, 1; from LiteLLM, nothing")
+        return weights
+
+    def _entries(self) -> Iterator[tuple[str, tuple[str | int, ...], dict[str, Any], dict[str, Any]]]:
+        """Name, path, parameters, `model_info` of each entry; those of lower `order` first, as LiteLLM tries them."""
         credentials = {
             str(each.get("credential_name")): each.get("credential_values")
             for each in _listed(self._source.get("credential_list"))
             if isinstance(each, dict)
         }
-        entries = []
+        entries, ranks = [], dict[str, list[float]]()
         for position, entry in enumerate(self._source["model_list"]):
             params = entry.get("litellm_params") if isinstance(entry, dict) else None
             if not isinstance(params, dict) or entry.get("model_name") is None:
@@ -151,8 +155,11 @@ class _Importer:
             params = (inherited if isinstance(inherited, dict) else {}) | params
             order = params.get("order")
             rank = float(order) if isinstance(order, int | float) else float("inf")
+            ranks.setdefault(str(entry["model_name"]), []).append(rank)
             path = ("model_list", position, "litellm_params")
-            entries.append((rank, (str(entry["model_name"]), path, params)))
+            info = entry.get("model_info")
+            entries.append((rank, (str(entry["model_name"]), path, params, info if isinstance(info, dict) else {})))
+        self._ranked = {name: len(set(each)) < len(each) for name, each in ranks.items() if len(set(each)) > 1}
         return (entry for _, entry in sorted(entries, key=lambda ranked: ranked[0]))
 
     def _check_name(self, name: str, params: Mapping[str, Any]) -> None:
@@ -209,18 +216,36 @@ class _Importer:
         # A lone deployment is listed twice, so that a slow call is hedged to it before a fallback is asked; but a
         # server of the user's own would only get a longer queue.
         targets = own if len(own) > 1 or own[0] in self._own else own * 2
-        targets = targets + [each for each in self._fallbacks(name) if each not in targets]
-        route: dict[str, Any] = {"targets": targets}
+        fallbacks = [each for each in self._fallbacks(name) if each not in targets]
+        route: dict[str, Any] = {"targets": [*targets, *fallbacks]} | self._ordered(name, own, fallbacks)
+        targets = route["targets"]
         times = dict(self._times[name])
         whole, path = self._setting(("router_settings", "timeout"), ("litellm_settings", "request_timeout"))
         first, first_path = self._setting(("router_settings", "stream_timeout"), ("litellm_settings", "stream_timeout"))
         for ours, raw, where in (("total", whole, path), ("first_token", first, first_path)):
             if ours not in times and (seconds := self._seconds(raw, where)) is not None:
                 times[ours] = seconds
-        return route | _patience(times, hedged=len(targets) > 1)
+        return route | patience(times, hedged=len(targets) > 1)
+
+    def _ordered(self, name: str, own: list[str], fallbacks: list[str]) -> dict[str, Any]:
+        """The route's `order`, where that is another than the one in which its targets are listed."""
+        if len(set(own)) == 1 or name in self._ranked:
+            if self._ranked.get(name):
+                self.notes.append(f"routes.{name}: deployments of the same order do not take turns")
+            return {}
+        if why := unordered(self._order, dict.fromkeys(own), fallbacks, self._targets):
+            self.notes.append(f"routes.{name}: {why}")
+            return {}
+        if self._order_note:
+            self.notes.append(self._order_note)
+        return {"order": self._order}
 
     def _fallbacks(self, name: str) -> Iterator[str]:
         """The targets of the groups that `name` falls back to, in order."""
+        for group in self._fallback_groups(name):
+            yield from self._groups[group]
+
+    def _fallback_groups(self, name: str) -> Iterator[str]:
         rules: dict[str, tuple[str, Any]] = {}
         default: tuple[str, Any] = ("", None)
         for section in ("litellm_settings", "router_settings"):
@@ -236,7 +261,7 @@ class _Importer:
             elif group != name and group not in self._groups:
                 self.notes.append(f"{key}: {name!r} falls back to {group!r}, which is not carried over")
             elif group != name:
-                yield from self._groups[group]
+                yield group
 
     def _aliases(self, routes: Mapping[str, Any]) -> dict[str, Any]:
         aliases = self._section("router_settings").get("model_group_alias")
@@ -267,33 +292,7 @@ class _Importer:
         self.notes.append("server.listen: is 127.0.0.1:8080; LiteLLM listens on 0.0.0.0:4000 unless told otherwise")
         return server
 
-    def _rest(self) -> None:
-        """Notes on all that nothing above has read."""
-        for section, content in self._source.items():
-            if section in ("model_list", "credential_list"):
-                continue
-            if section not in _USED or not isinstance(content, dict):
-                names = f" ({', '.join(map(str, content))})" if isinstance(content, dict) and content else ""
-                self.notes.append(f"{section}: not carried over{names}")
-                continue
-            for key in content:
-                if key not in _USED[section]:
-                    self.notes.append(f"{section}.{key}: not carried over{_REASONS.get(str(key), '')}")
-
 
 def _listed(found: Any) -> list[Any]:
     """`found` if it is a list, else an empty one."""
     return found if isinstance(found, list) else []
-
-
-def _patience(found: Mapping[str, float], *, hedged: bool) -> dict[str, Any]:
-    """The route's `hedge`, sooner than by default where that would come too late, and its `timeouts`."""
-    # LiteLLM gives whole calls 6000 s unless told otherwise, so a long first_token stretches an unset total.
-    total = found.get("total", max(TOTAL, found.get("first_token", 0.0)))
-    first_token = min(found.get("first_token", FIRST_TOKEN), total)
-    timeouts = {"total": show_duration(total)} if found else {}
-    if "first_token" in found:
-        timeouts["first_token"] = show_duration(first_token)
-    delay = _DELAY if first_token > _DELAY else first_token / 2
-    hedge = {"hedge": {"delay": show_duration(delay)}} if hedged else {}
-    return hedge | ({"timeouts": timeouts} if timeouts else {})

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from hedgerow.config import litellm_order
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import show_path
 from hedgerow.config.providers import PROVIDERS
@@ -43,7 +44,8 @@ _NEEDS_BASE = frozenset(
 _SELF_HOSTED = frozenset({*_LOCAL, "hosted_vllm", "llamafile", "xinference"})
 _READ = frozenset(
     {"model", "api_key", "api_base", "base_url", "custom_llm_provider", "extra_headers", "organization", "order"}
-    | {"timeout", "stream_timeout", "ssl_verify", "max_parallel_requests", "litellm_credential_name"}
+    | {"timeout", "stream_timeout", "ssl_verify", "max_parallel_requests", "litellm_credential_name", "weight"}
+    | litellm_order.COSTS
 )
 
 
@@ -59,8 +61,10 @@ def value(raw: Any) -> str:
     return text.replace("${", "$${")
 
 
-def target(params: Mapping[str, Any], path: tuple[str | int, ...], notes: Notes) -> dict[str, Any]:
-    """The target for these `litellm_params`, ready to be written. Raises `LeftOut`."""
+def target(
+    params: Mapping[str, Any], info: Mapping[str, Any], path: tuple[str | int, ...], notes: Notes
+) -> dict[str, Any]:
+    """The target for these `litellm_params` and this `model_info`, ready to be written. Raises `LeftOut`."""
     provider, model = _provider(params)
     base = params.get("api_base") or params.get("base_url")
     result: dict[str, Any] = {"base_url": _base_url(provider, None if base is None else value(base))}
@@ -76,6 +80,9 @@ def target(params: Mapping[str, Any], path: tuple[str | int, ...], notes: Notes)
         result["tls"] = {"verify": False}
     if isinstance(params.get("max_parallel_requests"), int):
         result["connections"] = {"max": params["max_parallel_requests"]}
+    if price := litellm_order.price_of(params, info):
+        result["price"] = price
+    result |= litellm_order.abilities(info, (*path[:-1], "model_info"), notes)
     for name in params:
         if name not in _READ:
             notes.append(f"{show_path((*path, name))}: not carried over{_why(provider, name)}")
@@ -174,8 +181,8 @@ def _headers(params: Mapping[str, Any], path: tuple[str | int, ...], notes: Note
 
 def _why(provider: str, name: str) -> str:
     match name:
-        case "rpm" | "tpm" | "weight":
-            return "; hedgerow tries targets in the order listed"
+        case "rpm" | "tpm":
+            return " as a limit; hedgerow goes by what answers report of it"
         case "api_version" if provider == "azure":
             return "; Azure's v1 endpoint needs none"
         case "num_retries" | "max_retries":
