@@ -113,7 +113,7 @@ def test_a_route_shows_its_targets_its_controls_and_what_is_under_way() -> None:
         assert (told["name"], told["targets"], told["in_flight"]) == ("fast", ["a", "b"], 3)
         assert told["controls"] == UNTOUCHED
         assert told["delay"] == "2s"
-        assert told["spend"]["route"]["hedges"]["balance"] == 10.0
+        assert told["spend"]["route"]["hedges"]["balance"] == 50.0
         assert running.ask("GET", "/admin/api/routes") == (200, {"routes": [told]})
         assert running.ask("GET", "/admin/api")[1]["in_flight"] == 3
         await asyncio.sleep(600)
@@ -128,7 +128,7 @@ def test_hedges_under_way_are_seen_in_the_balance() -> None:
         await asyncio.sleep(2.5)
         told = running.ask("GET", "/admin/api/routes/fast")[1]
         assert told["spend"]["open"] == 0  # it won, and is paid
-        assert told["spend"]["route"]["hedges"]["balance"] == 9.008333  # one of ten, and half a second at one a minute
+        assert told["spend"]["route"]["hedges"]["balance"] == 49.008333  # one of fifty, and half a second at one a minute
 
     play(story, scripts={"a": SILENT})
 

@@ -113,7 +113,7 @@ UNTOUCHED = Policy(
     max_delay=30.0,
     warmup_delay=2.0,
     learning=Learning(1000, 1800.0, 100, 100),
-    throttle=ThrottleSettings(20.0, 0.5),
+    throttle=ThrottleSettings(20.0, 1.0),
 )
 """What a route says when it says nothing, but for the parts below."""
 

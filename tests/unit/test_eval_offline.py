@@ -110,7 +110,7 @@ def test_a_score_tells_what_falls_short() -> None:
     assert msgspec.structs.replace(GOOD, extra=0.0449).faults() == []  # as good with fewer
     assert msgspec.structs.replace(GOOD, extra=0.0449, hedged=worse).faults() == ["off the budget", SHORT]
     assert msgspec.structs.replace(GOOD, extra=0.0551).faults() == ["off the budget"]
-    assert msgspec.structs.replace(GOOD, beyond=10.1).faults() == ["over the cap"]
+    assert msgspec.structs.replace(GOOD, beyond=50.1).faults() == ["over the cap"]
     changing = msgspec.structs.replace(GOOD, stationary=False)
     assert msgspec.structs.replace(changing, hedged=Times(1.0, 3.0, 6.1)).faults() == ["behind the simple rule"]
     assert msgspec.structs.replace(changing, hedged=Times(1.0, 3.0, 5.9)).faults() == []
