@@ -203,7 +203,7 @@ def test_routes_arrive_whole_and_a_delay_that_is_off_never_comes(settings: Setti
                 UNTOUCHED,
                 delay="1.5s",
                 max_hedges=2,
-                limits=Allowance(Share(0.125, 10.0, 1.0), Share(0.2, 50.0, 1.0)),
+                limits=Allowance(Share(0.125, 50.0, 1.0), Share(0.2, 50.0, 1.0)),
                 first_token=3.0,
                 stall=2.0,
                 total=60.0,
