@@ -68,6 +68,8 @@ def show_duration(seconds: float) -> str:
     for unit, name in ((86_400, "d"), (3_600, "h")):
         if seconds >= unit and seconds % unit == 0:
             return f"{_short(seconds / unit)}{name}"
+    if seconds >= 120 and seconds % 60 == 0:  # one minute is 60s, beside the 30s and 90s that it is compared with
+        return f"{_short(seconds / 60)}m"
     return f"{_short(seconds)}s"
 
 

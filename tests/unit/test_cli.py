@@ -15,6 +15,8 @@ import pytest
 from hedgerow import __version__
 from hedgerow.cli import main
 from hedgerow.cli.reference import reference
+from hedgerow.cli.summary import one_line
+from hedgerow.config import loads
 from hedgerow.config.providers import PROVIDERS
 
 COMMANDS = ["serve", "init", "check-config", "import", "demo", "lab", "version"]
@@ -25,6 +27,7 @@ targets:
 routes:
   fast: {targets: [a, b], hedge: {delay: 2s}}
 """
+AFTER_2S = "hedge after 2s, at most 10% of requests"
 
 
 @pytest.fixture
@@ -166,7 +169,7 @@ def test_check_config_shows_routes_targets_and_timeouts(run: Run) -> None:
     assert run.out.startswith("hedgerow.yaml: ok, 1 route, 2 targets\n")
     assert run.out.splitlines()[1:] == [
         "",
-        "fast: hedge after 2s, at most 10% of requests; first token 60s, stall 30s, total 600s",
+        "fast: hedge after 2s, at most 10% of requests; first token 60s, stall 30s, total 10m",
         "  a  (as asked) at http://127.0.0.1:9001/v1",
         "  b  (as asked) at http://127.0.0.1:9002/v1",
     ]
@@ -198,13 +201,34 @@ def test_check_config_shows_no_hedge_where_none_can_start(run: Run, never: str) 
         ("{kill_switch: true}", "no hedge: kill_switch is set"),
         ("{}, background: true", "no hedge: background is set"),
         ("{delay: 2s}, order: rotate", "each in turn; hedge after 2s, at most 10% of requests"),
+        ("{delay: 2s}, gates: {require: [finished, json], strict: true}", f"{AFTER_2S}; strict gates finished, json"),
+        ("{delay: 2s}, losers: keep", f"{AFTER_2S}; losers run on for 30s"),
+        ("{delay: 2s}, sticky: {by: [x-session, user]}", f"{AFTER_2S}; sessions stay (by x-session, user)"),
+        ("{delay: 2s}, idempotency: {window: 10m}", f"{AFTER_2S}; idempotency keys hold for 10m"),
+        (
+            "{delay: 2s}, nonstream_as_stream: true, on_stall: restart",
+            f"{AFTER_2S}; whole answers asked for as streams; a stalled answer is begun anew",
+        ),
         ("{delay: 2s}, order: fastest", "the fastest first; hedge after 2s, at most 10% of requests"),
     ],
 )
 def test_check_config_says_when_and_how_often_a_route_is_hedged(run: Run, hedge: str, words: str) -> None:
     Path("hedgerow.yaml").write_text(GOOD.replace("{delay: 2s}", hedge))
     assert run("check-config") == 0
-    assert run.out.splitlines()[2] == f"fast: {words}; first token 60s, stall 30s, total 600s"
+    assert run.out.splitlines()[2] == f"fast: {words}; first token 60s, stall 30s, total 10m"
+
+
+def test_check_config_says_what_is_said_of_targets_in_the_order_in_which_they_are_asked(run: Run) -> None:
+    spare = '9001/v1", only_for: hedge, region: eu, weight: 3, supports: [tools]'
+    first = '9002/v1", only_for: primary, first_token: 5s, api_keys: [k1, k2], max_context: 8192'
+    Path("hedgerow.yaml").write_text(GOOD.replace('9001/v1"', spare).replace('9002/v1"', first))
+    assert run("check-config") == 0
+    assert run.out.splitlines()[3:] == [
+        "  b  (as asked) at http://127.0.0.1:9002/v1, 2 keys, no hedges, first token 5s, room for 8192 tokens",
+        "  a  (as asked) at http://127.0.0.1:9001/v1, hedges only, region eu, weight 3, no vision, no json_schema",
+    ]
+    settings = loads(Path("hedgerow.yaml").read_text(), {})
+    assert one_line(settings.routes["fast"], settings.targets) == (f"b (no hedges) → a (hedges only), {AFTER_2S}")
 
 
 @pytest.mark.parametrize("command", [("check-config",), ("serve",)])

@@ -472,7 +472,7 @@ ROUTES = [
         route("hedge: {delay: 300}"),
         [
             (
-                "6: routes.r.hedge.delay: 300s is too long for routes.r.timeouts.first_token (60s, the default): "
+                "6: routes.r.hedge.delay: 5m is too long for routes.r.timeouts.first_token (60s, the default): "
                 "no stream would ever be hedged; a bare number means seconds, did you mean 300ms?"
             )
         ],

@@ -244,7 +244,7 @@ CONTRADICTIONS = [
     ),
     hedge(
         "min_delay: 10m, max_delay: 10m",
-        "min_delay: 600s is too long for routes.r.timeouts.total (600s, the default): nothing would ever be hedged",
+        "min_delay: 10m is too long for routes.r.timeouts.total (10m, the default): nothing would ever be hedged",
     ),
     hedge(
         "warmup: {delay: 40s}",
@@ -267,11 +267,11 @@ CONTRADICTIONS = [
     ),
     hedge(
         "delay: 10m",
-        "delay: 600s is too long for routes.r.timeouts.total (600s, the default): nothing would ever be hedged",
+        "delay: 10m is too long for routes.r.timeouts.total (10m, the default): nothing would ever be hedged",
     ),
     hedge(
         "delay: {slo: 10m}",
-        "delay: slo: 600s is too long for routes.r.timeouts.total (600s, the default): no request lasts that long",
+        "delay: slo: 10m is too long for routes.r.timeouts.total (10m, the default): no request lasts that long",
     ),
     hedge(
         "delay: {slo: 1s}, min_delay: 1s",
@@ -402,7 +402,7 @@ def test_a_chain_takes_what_its_targets_take() -> None:
         assert loads(route(f"hedge: {{{chain}}}\n    timeouts: {{total: 120s}}"), {}).warnings == []
     tight = loads(route("hedge: {mode: chain, budget: 5%, rollout: 50%}\n    timeouts: {total: 119s}"), {})
     unused = "has no effect in mode: chain, which never hedges"
-    short = "119s leaves the last target of the chain less than its first_token: together they may take 120s"
+    short = "119s leaves the last target of the chain less than its first_token: together they may take 2m"
     assert tight.warnings == [
         f"hedgerow.yaml:6: routes.r.hedge.budget: {unused}",
         f"hedgerow.yaml:6: routes.r.hedge.rollout: {unused}",

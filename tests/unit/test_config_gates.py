@@ -168,13 +168,13 @@ WRONG = [
     ("[python: own_gates:three]", "[0].python: own_gates:three must take an answer, or an answer and a request"),
     ("{require: [jsn]}", ".require[0]: there is no gate 'jsn'; did you mean 'json'?"),
     ("{require: 3}", f".require: got 3; expected {A_LIST}"),
-    ("{require: json, prefix: 3}", ".prefix: got a number; expected a mapping"),
+    ("{require: json, prefix: 3}", ".prefix: got a number; expected a mapping such as {tokens: 40}"),
     ("{require: json, prefix: {tokens: 0}}", ".prefix.tokens: got 0; expected a whole number from 1 to 1000000"),
     ("{require: json, wait: -1}", ".wait: got -1; expected a duration such as 2s or 300ms"),
     ("{require: json, strict: 3}", ".strict: got 3; expected true or false"),
     (
         "{require: json, prefix: {tokens: 9, time: 10m}}",
-        ".prefix.time: 600s is too long for routes.r.timeouts.total (600s): it could never run out",
+        ".prefix.time: 10m is too long for routes.r.timeouts.total (10m): it could never run out",
     ),
 ]
 

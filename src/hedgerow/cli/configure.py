@@ -11,7 +11,7 @@ from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hedgerow.config import Settings, Target
+    from hedgerow.config import Settings
 
 DEFAULT_FILE = Path("hedgerow.yaml")
 
@@ -109,7 +109,7 @@ def _count(number: int, noun: str) -> str:
 
 def _show(settings: Settings) -> None:
     """The routes on stdout, each with its targets in order: no table, which would cut URLs to the terminal's width."""
-    from hedgerow.cli.serving import hedging, ordering
+    from hedgerow.cli.summary import hedging, more, ordering, place
     from hedgerow.units import show_duration
 
     for name, route in settings.routes.items():
@@ -119,12 +119,8 @@ def _show(settings: Settings) -> None:
             "total": route.timeouts.total,
         }
         limits = ", ".join(f"{what} {show_duration(seconds)}" for what, seconds in times.items())
-        order = f"{ordering(route)}; " if ordering(route) else ""
-        typer.echo(f"\n{name}: {order}{hedging(route)}; {limits}")
+        parts = [*filter(None, [ordering(route)]), hedging(route), *more(route), limits]
+        typer.echo(f"\n{name}: {'; '.join(parts)}")
         width = max(map(len, route.targets))
-        for target in route.targets:
-            typer.echo(f"  {target:<{width}}  {_place(settings.targets[target])}")
-
-
-def _place(target: Target) -> str:
-    return f"{target.sent_model or '(as asked)'} at {target.base_url}"
+        for target in route.in_order(settings.targets):
+            typer.echo(f"  {target:<{width}}  {place(settings.targets[target])}")

@@ -14,7 +14,7 @@ from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hedgerow.config import Address, Route, Settings
+    from hedgerow.config import Address, Settings
     from hedgerow.gateway.blueprint import Source
 
 DEFAULT_FILE = Path("hedgerow.yaml")
@@ -107,56 +107,12 @@ nothing to serve: there is no ./hedgerow.yaml and no known API key in the enviro
 
 def _welcome(settings: Settings, url: str) -> list[str]:
     """What runs, and a first command to try it."""
+    from hedgerow.cli.summary import one_line
+
     lines = [f"warning: {warning}" for warning in settings.warnings]
     lines.append(f"hedgerow serves {url}/v1")
     width = max(len(name) for name in settings.routes)
-    lines += [f"  {name:<{width}}  {_route(route)}" for name, route in settings.routes.items()]
+    lines += [f"  {name:<{width}}  {one_line(route, settings.targets)}" for name, route in settings.routes.items()]
     lines.append("try:")
     lines.append(f"  {example(url, settings)}")
     return lines
-
-
-def _route(route: Route) -> str:
-    order = ordering(route)
-    targets = ", ".join(route.targets) + f" ({order})" if order else " → ".join(route.targets)
-    return f"{targets}, {hedging(route)}"
-
-
-def ordering(route: Route) -> str:
-    """Who of the route's targets is asked first, in words; "" where it is the first."""
-    from hedgerow.policy.order import Fastest, Rotate
-
-    match route.asked_by:
-        case Fastest(within=within):
-            return f"the {'fastest' if within is None else 'cheapest'} first"
-        case Rotate():
-            return "each in turn"
-        case None:
-            return ""
-
-
-def hedging(route: Route) -> str:
-    """When and how often requests of the route are hedged, in words."""
-    from hedgerow.policy.delay import Auto, Fixed, Slo, show
-    from hedgerow.units import show_duration, show_percent
-
-    if len(route.targets) == 1:
-        return "no hedge: one target"
-    hedge = route.hedge
-    if not route.hedges:
-        return "one after the other" if route.hedge.chained and route.attempts > 1 else "no hedge"
-    if hedge.kill_switch or route.background:
-        return f"no hedge: {'kill_switch' if hedge.kill_switch else 'background'} is set"
-    match hedge.delay:
-        case _ if hedge.races:
-            when = f"by asking {hedge.width} targets together"
-        case Fixed(seconds):
-            when = f"after {show_duration(seconds)}"
-        case Auto():
-            when = "after a delay learned from the latency"
-        case Slo(seconds):
-            when = f"in time for {show_duration(seconds)}"
-        case spec:
-            when = f"after {show(spec, show_duration)}, learned from the latency"
-    cap = "" if hedge.cap is None else f", at most {show_percent(hedge.cap)} of requests"
-    return f"{'would hedge' if hedge.mode == 'shadow' else 'hedge'} {when}{cap}"
