@@ -128,7 +128,9 @@ def test_hedges_under_way_are_seen_in_the_balance() -> None:
         await asyncio.sleep(2.5)
         told = running.ask("GET", "/admin/api/routes/fast")[1]
         assert told["spend"]["open"] == 0  # it won, and is paid
-        assert told["spend"]["route"]["hedges"]["balance"] == 49.008333  # one of fifty, and half a second at one a minute
+        assert (
+            told["spend"]["route"]["hedges"]["balance"] == 49.008333
+        )  # one of fifty, and half a second at one a minute
 
     play(story, scripts={"a": SILENT})
 
