@@ -169,7 +169,7 @@ class Hedger:
         order = health.order(self._candidates, now, ask.model) if lineup is None else lineup.order(ask, now)
         for event in order.changed:
             self.emit(event)
-        return order
+        return order if order.usable else health.least_bad(order, self._candidates, now)
 
     def run_alone(self, driver: Driver, alarm: Alarm) -> tuple[Run, Sequence[int]]:
         """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""

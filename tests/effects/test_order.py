@@ -249,6 +249,18 @@ def test_a_429_blocks_one_key_for_as_long_as_it_says(key: str) -> None:
 
 
 @effect_of(KEYS)
+def test_when_all_keys_are_limited_only_the_one_that_is_back_first_is_asked(key: str) -> None:
+    def limited(seconds: bytes) -> Answer:
+        return replace(SLOW_DOWN, headers=[*JSON, (b"retry-after", seconds)])
+
+    one = settings({key: ["k1", "k2", "k3"], "routes.<name>.targets": ["a"]})
+    answers = [limited(b"30"), limited(b"10"), limited(b"20"), *[limited(b"9")] * 3, QUICK]
+    story = tell(one, {"a": answers}, [Sent(float(at)) for at in (0, 1, 2, 3, 15)])
+    assert keys_used(story) == ["k1", "k2", "k3", "k2", "k2", "k2", "k2"]
+    assert [client.status for client in story.clients] == [429, 429, 429, 429, 200]
+
+
+@effect_of(KEYS)
 def test_another_key_of_the_only_target_is_no_backup(key: str) -> None:
     one = settings({key: ["k1", "k2"], "routes.<name>.targets": ["a"], "routes.<name>.hedge.delay": "1s"})
     story = tell(one, {"a": after(5.0)}, [Sent()])

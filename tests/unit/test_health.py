@@ -101,6 +101,19 @@ def test_when_all_are_out_the_one_that_is_back_soonest_is_tried_first() -> None:
     assert list(health.usable(EVERYONE, 1.0)) == [2, 0, 1]
 
 
+def test_of_those_that_are_all_out_only_the_one_that_is_back_first_is_worth_a_try() -> None:
+    health = Health({name: Watch(BreakerSettings(minimum=1, failure_ratio=0.1)) for name in ("a", "b")})
+    health.failed(A, limited(60.0), 0.0)
+    out = health.order([A, A2], 1.0)
+    assert list(health.least_bad(out, [A, A2], 1.0).spare) == [0]
+    health.failed(B, Failure(FailureClass.SERVER_ERROR, "x", 500), 1.0, 0.5)
+    mixed = health.order(EVERYONE, 1.0)
+    assert mixed.usable == []
+    assert health.least_bad(mixed, EVERYONE, 1.0) is mixed  # its breaker may be wrong about B
+    health.failed(B, limited(5.0), 1.0)
+    assert list(health.least_bad(health.order(EVERYONE, 1.0), EVERYONE, 1.0).spare) == [2]
+
+
 def test_a_good_answer_brings_a_target_back() -> None:
     health = Health()
     health.failed(A, limited(60.0), 0.0)

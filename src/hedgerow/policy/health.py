@@ -3,7 +3,8 @@
 Out is who said that the next request will be refused too: a refused key, an exhausted quota and a rate limit take out
 every target with that account, a missing model its target only. `Retry-After` is obeyed up to `MAX_OUT`, so that a
 target which asks for an hour is still looked at every two minutes. Who fails or is slow again and again has its breaker
-opened (`policy.breaker`). When nobody is left, the one that comes back soonest is tried all the same.
+opened (`policy.breaker`). When nobody is left, the one that comes back soonest is tried all the same;
+where all are out, that one only.
 """
 
 from __future__ import annotations
@@ -172,6 +173,15 @@ class Health:
     def usable(self, candidates: Sequence[Candidate], now: float) -> Sequence[int]:
         """Indices of the candidates to plan with, in order; all of them, soonest back first, when all are out."""
         return self.order(candidates, now).best
+
+    def least_bad(self, order: Order, candidates: Sequence[Candidate], now: float) -> Order:
+        """An order without anybody usable, of these candidates; of those that all say themselves that they will refuse,
+        only the one that is back first: the others would only be asked to say so again.
+        """
+        back_at = {index: until for index in order.spare if (until := self.out_until(candidates[index], now))}
+        if len(back_at) < len(order.spare):
+            return order
+        return msgspec.structs.replace(order, spare=sorted(back_at, key=back_at.__getitem__)[:1])
 
     def _sort(self, candidates: Sequence[Candidate], now: float, model: str) -> Order:
         for key in [key for key, until in self.out.items() if until <= now]:
