@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hedgerow.events import Failure, FailureClass
 from hedgerow.policy.ask import Ask
-from hedgerow.policy.health import Health
+from hedgerow.policy.breaker import BreakerSettings
+from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.lineup import Lineup
 from hedgerow.policy.plan import Candidate
 from hedgerow.policy.rotate import Rotation
@@ -25,9 +26,9 @@ def places(**weights: int) -> list[Candidate]:
 class Route:
     """A route that rotates."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, candidates: Sequence[Candidate], health: Health | None = None) -> None:
         self.candidates = candidates
-        self.health = Health()
+        self.health = health or Health()
         self._lineup = Lineup(candidates, self.health, Rotation())
 
     def ask(self, now: float = 0.0) -> str:
@@ -91,6 +92,17 @@ def test_over_10_000_requests_shares_are_fair_although_targets_come_and_go() -> 
             fair[each.target] += each.weight / sum(other.weight for other in well)  # type: ignore[assignment]
     for name in "abcd":
         assert abs(asked[name] - fair[name]) <= 0.01 * fair[name]
+
+
+def test_a_target_that_is_tried_again_has_no_turns_to_make_up_for() -> None:
+    candidates = places(a=1, b=1, c=1)
+    breaker = BreakerSettings(failures=1, open_for=10.0, open_at_most=10.0, successes=1)
+    route = Route(candidates, Health({name: Watch(breaker) for name in "abc"}))
+    route.health.failed(candidates[0], Failure(FailureClass.SERVER_ERROR, ""), 0.0, 0.0)
+    half_open = [route.ask(now=10.0 + number / 100) for number in range(300)]
+    assert firsts(half_open) == {"b": 150, "c": 150}  # only hedges try it
+    route.health.answered(candidates[0], 15.0, 14.0)
+    assert "".join(route.ask(now=16.0)[0] for _ in range(6)).count("a") == 2
 
 
 def test_with_nobody_well_who_is_back_first_is_asked() -> None:

@@ -70,7 +70,7 @@ class Lineup:
         return order
 
     def _as_they_are(self, indices: Sequence[int], rest: _Keys, ask: Ask, now: float) -> tuple[Order, Sequence[int]]:
-        """Who of these may be asked, in which role; and all who are well, in order."""
+        """Who of these may be asked, in which role; and all who have turns: no half-open one that others are before."""
         roles, by_role = self._roles, indices
         if roles is not None:  # so that health knows whom the hedge would have gone to
             first, last = roles.arrange(indices)
@@ -78,13 +78,14 @@ class Lineup:
         order = self._health.order([self._candidates[index] for index in by_role], now, ask.model)
         usable = [by_role[position] for position in order.usable]
         spare = [by_role[position] for position in order.spare]
+        probed = [by_role[position] for position in order.probes]
         for_failures: list[int] = []
         if roles is not None and usable:
-            probed = [by_role[position] for position in order.probes]
             usable, for_failures = roles.arrange(_well(indices, usable, probed))
         well, out = rest or ((), ())
         spare = [*for_failures, *well, *spare, *out]
-        return msgspec.structs.replace(order, usable=usable, spare=spare), [*usable, *for_failures]
+        turns = [index for index in (*usable, *for_failures) if index not in probed or index == usable[0]]
+        return msgspec.structs.replace(order, usable=usable, spare=spare), turns
 
     def _listed(self, ask: Ask, now: float) -> tuple[Sequence[int], _Keys]:
         """The targets that can answer this request, each with one key, as they are listed; and their other keys."""
