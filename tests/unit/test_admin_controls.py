@@ -160,19 +160,13 @@ def test_a_delay_must_leave_time_for_a_hedge(path: str, sent: str, expected: str
     play(story, {"routes.<name>.timeouts": {"first_token": "10s", "total": "5m"}})
 
 
-@pytest.mark.parametrize(
-    ("hedge", "why"),
-    [
-        ({"mode": "race"}, "race, which waits for no delay"),
-        ({"mode": "chain"}, "chain, where one target is asked after the other"),
-    ],
-)
+@pytest.mark.parametrize("mode", ["race", "chain"])
 @pytest.mark.parametrize("sent", ["1s", "off", "p95", "slo: 2s"])
-def test_no_delay_is_taken_where_none_is_waited_for(hedge: dict[str, str], why: str, sent: str) -> None:
+def test_no_delay_is_taken_where_none_is_waited_for(mode: str, sent: str) -> None:
     async def alone(running: Running) -> None:
         for path, where in ((ROUTE, "route fast"), ("/admin/api", "every route")):
             status, told = running.ask("PATCH", path, {"delay": sent})
-            problem = f"{where} has hedge.mode: {why}; only null is allowed here"
+            problem = f"{where} has hedge.mode: {mode}, which waits for no delay; only null is allowed here"
             assert (status, told["error"]["problems"]) == (422, {"delay": problem})
             assert running.ask("PATCH", path, {"delay": None, "kill_switch": True})[0] == 200
 
@@ -181,8 +175,31 @@ def test_no_delay_is_taken_where_none_is_waited_for(hedge: dict[str, str], why: 
         assert running.ask("PATCH", "/admin/api/routes/slow", {"delay": sent})[0] == 200
         assert running.ask("PATCH", "/admin/api", {"delay": sent})[0] == 200
 
-    play(alone, {"routes.<name>.hedge": hedge})
-    play(beside_another, {"routes.<name>.hedge": hedge, "routes.slow": {"targets": ["a", "b"]}})
+    play(alone, {"routes.<name>.hedge": {"mode": mode}})
+    play(beside_another, {"routes.<name>.hedge": {"mode": mode}, "routes.slow": {"targets": ["a", "b"]}})
+
+
+def test_a_chain_takes_no_share_of_hedges_and_a_race_does() -> None:
+    changes = {"rollout": "25%", "budget": "5%"}
+
+    async def chain(running: Running) -> None:
+        status, told = running.ask("PATCH", ROUTE, changes)
+        why = "route fast has hedge.mode: chain, where nothing is hedged; only null is allowed here"
+        assert (status, told["error"]["problems"]) == (422, dict.fromkeys(changes, why))
+        assert running.ask("PATCH", ROUTE, {"rollout": None, "budget": None})[0] == 200
+
+    async def race(running: Running) -> None:
+        assert running.ask("PATCH", ROUTE, changes)[0] == 200
+
+    async def both(running: Running) -> None:
+        assert running.ask("PATCH", "/admin/api", changes)[0] == 200
+        problems = running.ask("PATCH", "/admin/api", {"delay": "1s"})[1]["error"]["problems"]
+        assert problems["delay"].startswith("every route has hedge.mode: chain or race, which waits for no delay")
+
+    play(chain, {"routes.<name>.hedge": {"mode": "chain"}})
+    play(race, {"routes.<name>.hedge": {"mode": "race"}})
+    other = {"targets": ["a", "b"], "hedge": {"mode": "race"}}
+    play(both, {"routes.<name>.hedge": {"mode": "chain"}, "routes.other": other})
 
 
 DELAYS: st.SearchStrategy[Any] = st.one_of(

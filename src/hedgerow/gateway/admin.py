@@ -15,7 +15,7 @@ import msgspec
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers
 from hedgerow.gateway import admin_views as views
-from hedgerow.gateway.admin_controls import Unfit, apply, check_delay, read_changes
+from hedgerow.gateway.admin_controls import Unfit, apply, check_fit, read_changes
 from hedgerow.gateway.answers import JSON
 from hedgerow.http.exchange import Exchange
 
@@ -109,14 +109,14 @@ def _show_targets(asked: Asked) -> None:
 
 def _change_all(asked: Asked) -> None:
     changes = read_changes(asked.exchange.body)
-    check_delay(changes, asked.parts, None)
+    check_fit(changes, asked.parts, None)
     apply(asked.gateway, asked.parts, None, changes, asked.by)
     _show_all(asked)
 
 
 def _change_route(asked: Asked) -> None:
     changes = read_changes(asked.exchange.body)
-    check_delay(changes, asked.parts, asked.route)
+    check_fit(changes, asked.parts, asked.route)
     apply(asked.gateway, asked.parts, asked.route, changes, asked.by)
     _show_route(asked)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -62,21 +62,25 @@ def read_changes(body: bytes) -> dict[str, Value]:
     return changes
 
 
-def check_delay(changes: dict[str, Value], parts: Parts, route: str | None) -> None:
-    """A delay must mean something, and leave time for a hedge on every route it would hold for. Raises `Unfit`."""
+def check_fit(changes: dict[str, Value], parts: Parts, route: str | None) -> None:
+    """Each change must do something, and a delay leave time for a hedge on every route. Raises `Unfit`."""
+    policies = {name: each.policy for name, each in parts.blueprint.routes.items() if route in (None, name)}
+    problems: dict[str, str] = {}
+    for key in [key for key, value in changes.items() if value is not None]:
+        if all(key in _without(policy) for policy in policies.values()):
+            modes = " or ".join(sorted({"race" if policy.width > 1 else "chain" for policy in policies.values()}))
+            where = "every route" if route is None else f"route {route}"
+            problems[key] = f"{where} has hedge.mode: {modes}, {_WITHOUT[key]}; only null is allowed here"
+    if problems:
+        raise Unfit(problems)
     spec = _spec(changes.get("delay"))
-    if spec is None:
-        return
-    routes = parts.blueprint.routes
-    waiting = [name for name in (routes if route is None else [route]) if _mode(routes[name].policy) is None]
-    if not waiting:
-        mode = _mode(next(iter(routes.values())).policy if route is None else routes[route].policy)
-        where = "every route" if route is None else f"route {route}"
-        raise Unfit({"delay": f"{where} has hedge.mode: {mode}; only null is allowed here"})
-    if not isinstance(spec, delays.Fixed | delays.Slo):
-        return
-    for name in waiting:
-        policy = routes[name].policy
+    if isinstance(spec, delays.Fixed | delays.Slo):
+        _check_time(spec, {name: policy for name, policy in policies.items() if not _without(policy)})
+
+
+def _check_time(spec: delays.Fixed | delays.Slo, policies: Mapping[str, Policy]) -> None:
+    """A delay must leave time for a hedge. Raises `Unfit`."""
+    for name, policy in policies.items():
         limits = {"total": (policy.total, "no hedge would ever start")}
         if isinstance(spec, delays.Fixed):
             limits["first_token"] = (policy.first_token, "no stream would ever be hedged")
@@ -86,11 +90,18 @@ def check_delay(changes: dict[str, Value], parts: Parts, route: str | None) -> N
                 raise Unfit({"delay": f"{show_duration(spec.seconds)} is too long for {there}: {why}"})
 
 
-def _mode(policy: Policy) -> str | None:
-    """The mode in which no delay is waited for, and why; None where one is."""
-    if policy.width > 1:
-        return "race, which waits for no delay"
-    return "chain, where one target is asked after the other" if policy.chain else None
+_WITHOUT = {
+    "delay": "which waits for no delay",
+    "rollout": "where nothing is hedged",
+    "budget": "where nothing is hedged",
+}
+
+
+def _without(policy: Policy) -> Collection[str]:
+    """The controls that do nothing in its mode."""
+    if policy.chain:
+        return _WITHOUT
+    return ("delay",) if policy.width > 1 else ()
 
 
 def apply(gateway: Gateway, parts: Parts, route: str | None, changes: dict[str, Value], by: str) -> None:
