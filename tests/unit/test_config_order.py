@@ -62,6 +62,13 @@ def test_a_session_of_one_target_with_several_keys_stays_at_its_key(more: str) -
     assert "sticky.by: has no effect: a is the route's only target, with one key" in warnings("a: ", route)
 
 
+def test_each_key_of_a_target_may_be_an_attempt() -> None:
+    keys = "a: api_keys: [k1, k2, k3]"
+    assert loads(config(keys, "targets: [a], max_attempts: 3"), {}).routes["r"].attempts == 3
+    with pytest.raises(ConfigError, match=r"max_attempts: 4 is more than the 3 keys of those in routes\.r\.targets"):
+        loads(config(keys, "targets: [a], max_attempts: 4"), {})
+
+
 def test_each_mapping_has_an_example_that_is_one() -> None:
     for section in sections():
         path = tuple("r" if part == "<name>" else part for part in section.split("."))

@@ -26,7 +26,7 @@ def contradictions(
         found += _target(name, target)
     for name, route in routes.items():
         found += unknown_targets(name, route.targets, known)
-        found += _attempts(name, route)
+        found += _attempts(name, route, targets)
         found += check_hedge.times(name, route, targets)
         found += check_hedge.worthless(name, route, targets)
         found += check_order.unpriced(name, route, targets)
@@ -92,12 +92,16 @@ def unknown_default(route: object, routes: Collection[str]) -> Iterator[Problem]
         yield Problem(("server", "default_route"), f"there is no route {route!r}{hint}")
 
 
-def _attempts(name: str, route: Route) -> Iterator[Problem]:
-    if route.max_attempts is not None and route.max_attempts > len(route.targets):
+def _attempts(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    if not all(each in targets for each in route.targets):
+        return  # nobody knows how many keys they have
+    keys = sum(len(targets[each].more_keys) for each in route.targets)
+    if route.max_attempts is not None and route.max_attempts > len(route.targets) + keys:
         here = ("routes", name)
         yield Problem(
             (*here, "max_attempts"),
-            f"{route.max_attempts} is more than the {len(route.targets)} of {show_path((*here, 'targets'))}; "
+            f"{route.max_attempts} is more than the {len(route.targets) + keys} "
+            f"{'keys of those in' if keys else 'of'} {show_path((*here, 'targets'))}; "
             "list a target twice to try it twice",
         )
 
