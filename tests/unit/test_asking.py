@@ -57,6 +57,24 @@ def test_where_no_api_of_a_chat_is_spoken_a_listed_endpoint_is_asked() -> None:
     assert tried(speaking("http"), both) == ("/v1/translate", {"model": "words", "text": "Hello"})
 
 
+@pytest.mark.parametrize(
+    ("pattern", "target", "model"),
+    [("gpt-*", "mine", "gpt-MODEL"), ("*", "mine", "MODEL"), ("claude-*", "openai", "claude-MODEL")],
+)
+def test_a_model_of_a_pattern_is_left_to_be_filled_in_where_none_is_known(
+    pattern: str, target: str, model: str
+) -> None:
+    targets = {target: {"base_url": "http://a.example/v1"}}
+    assert tried(targets, {pattern: {"targets": [target]}})[1]["model"] == model
+
+
+def test_a_known_providers_model_is_asked_for_where_a_pattern_serves_it() -> None:
+    targets = {"openai": {"base_url": "http://a.example/v1"}}
+    at, body = tried(targets, {"gpt-*": {"targets": ["openai"]}})
+    assert (at, body["model"][:4]) == ("/v1/chat/completions", "gpt-")
+    assert body["model"] != "gpt-MODEL"
+
+
 def test_clients_with_keys_are_shown_where_theirs_goes() -> None:
     text = {"targets": speaking("openai"), "routes": {"it's": {"targets": ["openai"]}}, "server": {"api_keys": ["k-1"]}}
     command = shlex.split(example(URL, loads(json.dumps(text), {})))

@@ -46,30 +46,30 @@ def _curl(url: str, path: str, body: object, *, key: bool, headers: list[str] | 
 
 
 def _askable(settings: Settings) -> tuple[str, set[str]]:
-    """A model name that a client can ask for, and what its targets speak.
+    """A model name that a client can ask for, and what the targets of its route speak; of a chat's API, if any is.
 
-    A route of that very name, the default one if it speaks a chat's API, else a model that a known provider has.
+    A route of that very name, the default one first; else a model that a known provider has; else one to be filled in.
     """
     from hedgerow.config.providers import PROVIDERS
 
-    targets = settings.targets
-    routes = {settings.default_route: settings.routes[settings.default_route], **settings.routes}
-    exact = [
-        (name, {family for target in route.targets for family in targets[target].protocol})
-        for name, route in routes.items()
-        if not name.endswith("*")
-    ]
+    names = [settings.default_route, *settings.routes]
+    exact = [(name, name) for name in names if not name.endswith("*")]
     small = [
-        (each.small, set(targets[each.name].protocol))
+        (each.small, settings.route_for(each.small))
         for each in PROVIDERS
-        if each.small is not None and each.name in targets
+        if each.small and each.name in settings.targets
     ]
-    for named in (exact, small):
-        for family in _FAMILIES:
-            if (found := next((each for each in named if family in each[1]), None)) is not None:
+    blank = [(name.replace("*", "MODEL"), name) for name in names]
+    for several in (exact, small, blank):
+        spoken = [(model, _spoken(settings, name)) for model, name in several if name is not None]
+        for family in (*_FAMILIES, "http"):
+            if (found := next((each for each in spoken if family in each[1]), None)) is not None:
                 return found
-    spoken = {family for target in targets.values() for family in target.protocol}
-    return next(iter(exact), ("MODEL", spoken))
+    return "MODEL", set()
+
+
+def _spoken(settings: Settings, route: str) -> set[str]:
+    return {family for target in settings.routes[route].targets for family in settings.targets[target].protocol}
 
 
 def _endpoint(settings: Settings) -> tuple[str, dict[str, str]] | None:
