@@ -378,6 +378,14 @@ def test_prices_and_what_models_can_do_are_carried_over() -> None:
     assert yaml.safe_load(text)["targets"]["openai/x"]["price"] == {"input": "0.0000025", "output": 10}
 
 
+@pytest.mark.parametrize("cost", [".nan", ".inf", "-1", "true", "cheap", "1e999", "[1]"])
+def test_what_is_no_price_is_none(cost: str) -> None:
+    settings, _ = imported(PAIR % ("null", cost, "simple-shuffle"))
+    price = settings.targets["openai/x"].price
+    assert price is not None
+    assert (price.input, price.output) == (0, 10_000_000_000)
+
+
 def test_where_an_order_cannot_be_had_it_is_said_why() -> None:
     text = PAIR % ("null", "0.1", "cost-based-routing")
     unpriced = text.replace("input_cost_per_token: 1.0e-07, ", "")

@@ -84,9 +84,9 @@ def _per_million(raw: Any) -> float | str | None:
         return None
     try:
         dollars = round(Decimal(str(raw)) * 1_000_000, 9)
-    except InvalidOperation:
-        return None
-    if not 0 <= dollars <= _MOST_DOLLARS:
+        if not 0 <= dollars <= _MOST_DOLLARS:
+            return None
+    except InvalidOperation:  # no number, or none that can be compared
         return None
     text = f"{dollars:f}".rstrip("0").rstrip(".") if dollars % 1 else str(int(dollars))
     return text if "e" in repr(float(dollars)) else float(text) if dollars % 1 else int(text)
