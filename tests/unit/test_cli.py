@@ -224,11 +224,11 @@ def test_check_config_says_what_is_said_of_targets_in_the_order_in_which_they_ar
     Path("hedgerow.yaml").write_text(GOOD.replace('9001/v1"', spare).replace('9002/v1"', first))
     assert run("check-config") == 0
     assert run.out.splitlines()[3:] == [
-        "  b  (as asked) at http://127.0.0.1:9002/v1, 2 keys, no hedges, first token 5s, room for 8192 tokens",
+        "  b  (as asked) at http://127.0.0.1:9002/v1, 2 keys, primary only, first token 5s, room for 8192 tokens",
         "  a  (as asked) at http://127.0.0.1:9001/v1, hedges only, region eu, weight 3, no vision, no json_schema",
     ]
     settings = loads(Path("hedgerow.yaml").read_text(), {})
-    assert one_line(settings.routes["fast"], settings.targets) == (f"b (no hedges) → a (hedges only), {AFTER_2S}")
+    assert one_line(settings.routes["fast"], settings.targets) == (f"b (primary only) → a (hedges only), {AFTER_2S}")
 
 
 @pytest.mark.parametrize("command", [("check-config",), ("serve",)])

@@ -12,7 +12,7 @@ from hedgerow.units import show_duration, show_percent
 if TYPE_CHECKING:
     from hedgerow.config import Route, Target
 
-_ROLES = {"primary": "no hedges", "hedge": "hedges only"}
+_ROLES = {"primary": "primary only", "hedge": "hedges only"}
 
 
 def one_line(route: Route, targets: Mapping[str, Target]) -> str:
