@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
+from bench.path import LIMITS
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Run
 from hedgerow.events import AttemptEnded, FirstToken, Headers, Outcome, Role
@@ -46,15 +47,10 @@ POLICY = Policy(
 )
 """A route as it is by default, and a budget in money."""
 
-LIMITS: Headers = [
+HEAD: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"date", b"Mon, 30 Nov 2026 17:00:00 GMT"),
-    (b"x-ratelimit-limit-requests", b"10000"),
-    (b"x-ratelimit-remaining-requests", b"9999"),
-    (b"x-ratelimit-reset-requests", b"6ms"),
-    (b"x-ratelimit-limit-tokens", b"2000000"),
-    (b"x-ratelimit-remaining-tokens", b"1999000"),
-    (b"x-ratelimit-reset-tokens", b"30ms"),
+    *LIMITS,
 ]
 
 
@@ -81,7 +77,7 @@ class Bench:
             self.judge.choose(Ask("r", True, tokens), self.hedger._candidates, self.now)
         for _ in self.hedger.refreshing(self.now):
             pass
-        self.hedger.reported(self.places[0], LIMITS, self.now)
+        self.hedger.reported(self.places[0], HEAD, self.now)
         self.ask = self.make_ask()
         self.choice = self.judge.choose(self.ask, self.hedger._candidates, self.now)
         self.order = self.hedger._health.order(self.hedger._candidates, self.now)
@@ -114,7 +110,7 @@ class Bench:
         self.hedger.launched(self.places[0], self.ask, Role.PRIMARY, self.now)
 
     def reported(self) -> None:
-        self.hedger.reported(self.places[0], LIMITS, self.now)
+        self.hedger.reported(self.places[0], HEAD, self.now)
 
     def answered(self) -> None:
         self.hedger.answered(self.places[0], self.ask, self.now - 0.5, self.now)

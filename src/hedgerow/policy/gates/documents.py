@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from hedgerow.answer import Answer
+from hedgerow.policy.gates.gate import is_wordless
 
 DEEPEST = 500
 """Arrays and objects within each other. What is deeper could exhaust the stack of whoever reads it."""
@@ -53,6 +55,22 @@ def cannot_become(answer: Answer, *, fenced: bool) -> str | None:
         cut = error.msg.startswith("Unterminated string") or len(text[error.pos :].strip()) < _LONGEST_TOKEN
         return None if cut else f"it is not JSON from character {error.pos} on"
     return None
+
+
+def judged(answer: Answer, says: Callable[[Any], str | None], *, fenced: bool) -> str | None:
+    """What `says` of the JSON that the answer is, or why it is none; of the start of a stream, why it can become none.
+
+    An answer without words is not judged.
+    """
+    if is_wordless(answer):
+        return None
+    if not answer.complete:
+        return cannot_become(answer, fenced=fenced)
+    try:
+        document = document_of(answer, fenced=fenced)
+    except NotJson as error:
+        return str(error)
+    return says(document)
 
 
 def _inside(text: str) -> str:

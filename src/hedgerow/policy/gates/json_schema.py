@@ -11,7 +11,7 @@ import msgspec
 
 from hedgerow.answer import Answer
 from hedgerow.policy.gates.bounded import room_for
-from hedgerow.policy.gates.documents import NotJson, cannot_become, document_of
+from hedgerow.policy.gates.documents import judged
 from hedgerow.policy.gates.gate import Says, is_wordless
 from hedgerow.policy.gates.requested import Schema, requested_schema
 from hedgerow.policy.gates.settings import JsonSchema
@@ -47,13 +47,7 @@ def json_schema(spec: JsonSchema) -> Says:
     def says(answer: Answer, request: bytes) -> str | None:
         if is_wordless(answer) or (fault := own or _requested(request)) is None:
             return None
-        if not answer.complete:
-            return cannot_become(answer, fenced=spec.fenced)
-        try:
-            document = document_of(answer, fenced=spec.fenced)
-        except NotJson as error:
-            return str(error)
-        return fault(document)
+        return judged(answer, fault, fenced=spec.fenced)
 
     return says
 

@@ -4,46 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.answer import Answer
-from hedgerow.policy.gates.documents import NotJson, cannot_become, document_of
-from hedgerow.policy.gates.gate import Says, is_wordless
+from hedgerow.policy.gates.documents import judged
+from hedgerow.policy.gates.gate import Says
 from hedgerow.policy.gates.settings import Json, RequiredFields
 
 
 def json(spec: Json) -> Says:
     """It is JSON, or may still become so."""
 
-    def says(answer: Answer, _request: bytes) -> str | None:
-        if is_wordless(answer):
-            return None
-        if not answer.complete:
-            return cannot_become(answer, fenced=spec.fenced)
-        try:
-            document_of(answer, fenced=spec.fenced)
-        except NotJson as error:
-            return str(error)
-        return None
-
-    return says
+    return lambda answer, _request: judged(answer, lambda _document: None, fenced=spec.fenced)
 
 
 def required_fields(spec: RequiredFields) -> Says:
     """It is JSON, and each of the paths leads to something other than null."""
     paths = [(path, path.split(".")) for path in spec.paths]
 
-    def says(answer: Answer, _request: bytes) -> str | None:
-        if is_wordless(answer):
-            return None
-        if not answer.complete:
-            return cannot_become(answer, fenced=spec.fenced)
-        try:
-            document = document_of(answer, fenced=spec.fenced)
-        except NotJson as error:
-            return str(error)
+    def lacks(document: Any) -> str | None:
         missing = [path for path, names in paths if _find(document, names) is None]
         return f"it has no {', '.join(missing)}" if missing else None
 
-    return says
+    return lambda answer, _request: judged(answer, lacks, fenced=spec.fenced)
 
 
 def _find(value: Any, names: list[str]) -> Any:
