@@ -92,7 +92,7 @@ def test_alternatives_stream_in_after_the_answer(labs: Labs, streaming: bool) ->
             ("alternative", "third", False),
             ("alternative", "primary", False),
         ]
-        assert last == ("done", {"alternatives": 3, "disagreement": True})
+        assert last == ("done", {"alternatives": 3, "disagreement": True, "pending": 0})
         assert listener.get(where).json()["pending"] == 0
         assert [lab.stats()["completed"] for lab in labs] == [1, 1, 1]
         assert listener.get(where, headers={"authorization": "Bearer sk-other"}).status_code == 404

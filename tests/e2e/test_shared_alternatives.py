@@ -10,8 +10,13 @@ from typing import Any
 import httpx2
 import pytest
 
+from hedgerow.answer import Answer
+from hedgerow.gateway.keeping import Record
+from hedgerow.gateway.sharing import Shared
 from hedgerow.lab.process import LabProcess
+from hedgerow.policy.alternatives import Saying
 from hedgerow.state.redis_log import RedisLog
+from hedgerow.vocabulary import Role
 from tests.e2e.redis_server import RedisServer, needs_redis
 from tests.e2e.support import GatewayProcess, until
 from tests.e2e.test_alternatives import events, pace, racing
@@ -83,7 +88,7 @@ def test_another_gateway_tells_of_late_answers_as_they_come(pair: tuple[httpx2.C
         assert here.get(where).json()["pending"] == 1
         name, second = next(told)
         assert (name, second["answer"], second["number"]) == ("alternative", {"translation": "hedgerow"}, 2)
-        assert list(told) == [("done", {"alternatives": 2, "disagreement": True})]
+        assert list(told) == [("done", {"alternatives": 2, "disagreement": True, "pending": 0})]
 
 
 def test_the_same_question_is_known_to_all(labs: list[LabProcess], pair: tuple[httpx2.Client, httpx2.Client]) -> None:
@@ -209,3 +214,38 @@ def test_a_client_that_leaves_takes_its_listening_with_it(pair: tuple[httpx2.Cli
             assert next(events(answer))[0] == "alternative"
     with there.stream("GET", where, headers=EVENTS) as answer:
         assert [name for name, _ in events(answer)] == ["alternative", "alternative", "done"]
+
+
+def test_a_listener_whose_redis_goes_away_is_told_that_more_was_pending(
+    redis: RedisServer, pair: tuple[httpx2.Client, httpx2.Client]
+) -> None:
+    here, there = pair
+    where = here.post("/v1/translate", json=WORD, headers=pace(primary=5_000, backup=10)).headers[
+        "x-hedgerow-alternatives"
+    ]
+    until(lambda: there.get(where).status_code == 200)
+    with there.stream("GET", where, headers=EVENTS) as answer:
+        heard = events(answer)
+        assert next(heard)[0] == "alternative"
+        redis.stop()
+        assert list(heard) == [("done", {"alternatives": 1, "disagreement": False, "pending": 1})]
+    redis.start()
+
+
+def test_what_is_taken_over_is_as_old_as_it_is(redis: RedisServer) -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = (Shared(RedisLog(redis.url), loop) for _ in range(2))
+        record = Record("r", "route", "tenant", ("tenant", b"asks"), 1, 60.0)
+        here.opened(record)
+        old = Saying("q", 0, "a", Role.PRIMARY, True, None, 1.0, loop.time() - 50.0, Answer("hedge"))
+        here.said(record, old)
+        async with asyncio.timeout(5):
+            while not (said := await there.asked_before(("tenant", b"asks"))):  # noqa: ASYNC110  # what is awaited sets no event
+                await asyncio.sleep(0.01)
+        assert [saying.answer.text for saying in said] == ["hedge"]
+        assert loop.time() - said[0].at >= 50.0
+        await here.close()
+        await there.close()
+
+    asyncio.run(story())

@@ -114,7 +114,7 @@ def test_alternatives_stream_in_after_the_answer() -> None:
         (6.0, "done", None, None),
     ]
     assert [data["number"] for _, name, data in events if name == "alternative"] == [1, 2, 1]
-    assert events[-1][2] == {"alternatives": 2, "disagreement": True}
+    assert events[-1][2] == {"alternatives": 2, "disagreement": True, "pending": 0}
     assert (listening.outcome, listening.ended_at) == ("whole", 6.0)
 
 
@@ -136,14 +136,17 @@ def test_who_listens_for_long_is_kept_awake() -> None:
     assert listening.ended_at == 40.0
 
 
-def test_who_leaves_is_told_nothing_more() -> None:
+def test_who_leaves_is_told_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         client = world.request(WHOLE)
         await asyncio.sleep(2.0)
-        listening = page(world, client, EVENTS)
-        listening.leave()
+        listening.append(page(world, client, EVENTS))
+        listening[0].leave()
 
+    listening: list[RecordingExchange] = []
     play({"a": whole("eins", 4.0), "b": whole("one", 1.0)}, story, policy=RACE, keep=KEEP)
+    assert [name for _, name, _ in told(listening[0])] == ["alternative"]
+    assert "itself failed" not in caplog.text  # to tell it more would have
 
 
 def test_streams_are_kept_too() -> None:

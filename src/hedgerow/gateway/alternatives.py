@@ -124,13 +124,14 @@ class _Listening(_Waiting):
         record.hear(self.hear)
 
     def hear(self, alternative: Alternative | None) -> None:
-        """One that is new or has more agreement; None at the end."""
+        """One that is new or has more agreement; None at the end, which may come before the last answer."""
         if alternative is not None:
             self._event(b"alternative", alternative.view())
             return
         self._timer.cancel()
-        alternatives = self._record.alternatives
-        self._event(b"done", {"alternatives": len(alternatives), "disagreement": alternatives.disagreement})
+        record, alternatives = self._record, self._record.alternatives
+        told = {"alternatives": len(alternatives), "disagreement": alternatives.disagreement}
+        self._event(b"done", {**told, "pending": record.pending})
         self._exchange.listener = None
         self._exchange.end()
 

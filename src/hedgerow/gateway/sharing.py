@@ -48,8 +48,8 @@ class Shared:
             self._log.append(_asked(record.content), record.request_id.encode(), record.ttl, keep=1)
 
     def said(self, record: Record, saying: Saying) -> None:
-        """One more answer."""
-        self._tell(record, _Event(_now(), said=saying))
+        """One more answer; it is as old as it is, whether or not it was taken over from an earlier request."""
+        self._tell(record, _Event(_now() - (self._loop.time() - saying.at), said=saying))
 
     def passed(self, record: Record) -> None:
         """One of those that were pending has answered, or will not."""

@@ -32,6 +32,14 @@ class _Follower:
         self.after = after
         self.news: asyncio.Queue[bytes | None] = asyncio.Queue()
 
+    async def next(self, until: float) -> bytes | None:
+        """The next entry; None when there will be none by this time of the loop."""
+        try:
+            async with asyncio.timeout_at(until):
+                return await self.news.get()
+        except TimeoutError:
+            return None
+
     def take(self, key: bytes, number: tuple[int, int], entry: bytes) -> None:
         """An entry of some log."""
         if key == self.key and number > self.after:
@@ -79,12 +87,10 @@ class RedisLog:
         self._followers.add(follower)
         if self._reader is None:
             self._reader = asyncio.get_running_loop().create_task(self._read_for_all())
+        until = asyncio.get_running_loop().time() + limit
         try:
-            async with asyncio.timeout(limit):
-                while (entry := await follower.news.get()) is not None:
-                    yield entry
-        except TimeoutError:
-            return
+            while (entry := await follower.next(until)) is not None:
+                yield entry
         finally:
             self._followers.discard(follower)
 
