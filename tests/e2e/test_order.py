@@ -19,7 +19,7 @@ def ask(gateway: GatewayProcess, times: int, **options: object) -> list[str]:
     """Send so many requests, one after the other; who answered them."""
     with openai.OpenAI(base_url=gateway.base_url, api_key="sk-any", max_retries=0) as client:
         create = client.chat.completions.with_raw_response.create
-        raw = [create(model="fast", messages=MESSAGES, **options) for _ in range(times)]  # type: ignore[call-overload]
+        raw = [create(model="fast", messages=MESSAGES, **options) for _ in range(times)]  # type: ignore[call-overload]  # any options
         return [each.headers["x-hedgerow-target"] for each in raw]
 
 

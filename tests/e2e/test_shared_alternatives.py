@@ -132,7 +132,7 @@ def test_what_is_shared_is_gone_after_its_time(redis: RedisServer) -> None:
                 await asyncio.sleep(0.01)
         assert (await log.read("a"))[0] == [b"one", b"two"]
         async with asyncio.timeout(5):
-            while (await log.read("a"))[0]:  # noqa: ASYNC110
+            while (await log.read("a"))[0]:  # noqa: ASYNC110  # nor here
                 await asyncio.sleep(0.01)
         log.append("a", b"three", 60.0)
         await log.close()

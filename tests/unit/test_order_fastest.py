@@ -158,7 +158,9 @@ def leads(route: Route, times: int) -> int:
 
 
 def test_the_quantile_tells_a_steady_one_from_one_that_is_mostly_fast() -> None:
-    jumpy: Takes = lambda draw: 0.1 if draw.random() < 0.8 else 3.0  # noqa: E731
+    def jumpy(draw: random.Random) -> float:
+        return 0.1 if draw.random() < 0.8 else 3.0
+
     for quantile, first in ((0.5, "a"), (0.9, "b")):
         route = Route(Fastest(quantile=quantile, explore=0.0), {"a": jumpy, "b": exactly(0.5)})
         route.orders(200)

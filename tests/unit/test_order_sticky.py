@@ -153,4 +153,4 @@ def test_the_first_that_is_there_tells_the_session_and_its_name_shows_nothing_of
 @pytest.mark.parametrize("wrong", [{"ttl": 0.0}, {"most": 0}])
 def test_what_cannot_work_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="ttl must be above 0"):
-        Sticky(**wrong)  # type: ignore[arg-type]
+        Sticky(**wrong)  # type: ignore[arg-type]  # of several types

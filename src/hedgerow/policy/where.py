@@ -22,7 +22,7 @@ class Where(ABC):
     def knows(self, targets: Collection[str]) -> None:  # noqa: B027  # most ways ask nobody in advance
         """These are among the targets of the route, in the order in which they are listed."""
 
-    def sweep(self, targets: Collection[str]) -> None:  # noqa: B027
+    def sweep(self, targets: Collection[str]) -> None:  # noqa: B027  # most ways remember nobody
         """Give back the memory of all but these targets."""
 
     def refreshing(self, now: float) -> Iterator[None]:
