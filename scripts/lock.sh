@@ -16,6 +16,6 @@ compile() { # compile OUTPUT OPTION...
   if grep -nE '://|^ *--(index|extra|find|trusted)' "$output"; then die "$output names an index"; fi
 }
 
-compile requirements/dev.txt --extra gateway --extra gates --extra redis --group dev "$@"
+compile requirements/dev.txt --all-extras --group dev "$@"
 compile requirements/run.txt --extra gateway --group build --constraint requirements/dev.txt "$@"
 say "requirements/dev.txt and requirements/run.txt are up to date"

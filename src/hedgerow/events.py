@@ -7,12 +7,20 @@ monotonic clock. No record ever holds a prompt, an answer or a key.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 
 import msgspec
 
+from hedgerow.cost import Bill as Bill
+from hedgerow.cost import Certainty as Certainty
+from hedgerow.standing import BreakerChanged as BreakerChanged
+from hedgerow.standing import BreakerState as BreakerState
+from hedgerow.standing import ControlsChanged as ControlsChanged
+from hedgerow.standing import DelayRuleChanged as DelayRuleChanged
+from hedgerow.standing import HedgingThrottled as HedgingThrottled
+from hedgerow.standing import TargetTakenOut as TargetTakenOut
 from hedgerow.usage import Usage as Usage
 from hedgerow.usage import UsageSource as UsageSource
+from hedgerow.vocabulary import Arm as Arm
 from hedgerow.vocabulary import Failure as Failure
 from hedgerow.vocabulary import FailureClass as FailureClass
 from hedgerow.vocabulary import Headers as Headers
@@ -22,7 +30,11 @@ from hedgerow.vocabulary import Role as Role
 
 
 class RequestStarted(msgspec.Struct, frozen=True, gc=False):
-    """A request was accepted and its first attempt is about to start. `model` is the one the client named, if any."""
+    """A request was accepted and its first attempt is about to start. `model` is the one the client named, if any.
+
+    `tenant` is a fingerprint of the client's key, "" without one. `arm` is its side of the route's experiment, None
+    where it takes part in none.
+    """
 
     request_id: str
     route: str
@@ -30,16 +42,19 @@ class RequestStarted(msgspec.Struct, frozen=True, gc=False):
     stream: bool
     at: float
     model: str | None = None
+    tenant: str = ""
+    arm: Arm | None = None
 
 
 class AttemptLaunched(msgspec.Struct, frozen=True, gc=False):
-    """An attempt was sent to a target. `attempt` counts from 0 within the request."""
+    """An attempt was sent to a target for `model`. `attempt` counts from 0 within the request."""
 
     request_id: str
     attempt: int
     target: str
     role: Role
     at: float
+    model: str | None = None
 
 
 class HedgeSkipped(msgspec.Struct, frozen=True, gc=False):
@@ -101,6 +116,8 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     """An attempt is over. Times are None where the attempt did not get that far.
 
     `stream`: its target was asked for a stream. `input_tokens` is an estimate from the size of the request's body.
+    `model` is the one that was asked for. `sent_at` is when the request had been written to a connection.
+    `finish_reason` and `service_tier` are the upstream's own words.
     """
 
     request_id: str
@@ -118,13 +135,18 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     usage: Usage | None = None
     stream: bool = True
     input_tokens: int = 0
+    model: str | None = None
+    sent_at: float | None = None
+    finish_reason: str | None = None
+    service_tier: str | None = None
 
 
 class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     """A request is over for its client. `winner` is the committed attempt, None if there was none.
 
     `status` is what the client was answered; None when it left first. `gate` is the one that rejected the winner's
-    answer, which was delivered since nobody had a better one.
+    answer, which was delivered since nobody had a better one. `arm` as in `RequestStarted`. `unhedged_at` is when the
+    first token would have come without hedging: when it did come, where the first attempt won, else an estimate.
     """
 
     request_id: str
@@ -140,6 +162,20 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome
     usage: Usage | None = None
     gate: str | None = None
+    arm: Arm | None = None
+    unhedged_at: float | None = None
+
+
+class RequestBilled(msgspec.Struct, frozen=True, gc=False):
+    """None of a request's attempts runs any more: what each of them comes to, in the order of their launch.
+
+    The last that is told of a request; nobody waits for it.
+    """
+
+    request_id: str
+    route: str
+    at: float
+    bills: tuple[Bill, ...]
 
 
 class RequestRepeated(msgspec.Struct, frozen=True, gc=False):
@@ -168,80 +204,6 @@ class AnswerRescued(msgspec.Struct, frozen=True, gc=False):
     at: float
 
 
-class TargetTakenOut(msgspec.Struct, frozen=True, gc=False):
-    """A target gets no traffic until `until` because it refused our key, model, quota or rate.
-
-    `key`: which one of its several keys is meant, from 1; 0 where it has not several, or all are.
-    """
-
-    target: str
-    kind: FailureClass
-    message: str
-    at: float
-    until: float
-    key: int = 0
-
-
-class BreakerState(StrEnum):
-    """Whether a target may have traffic."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    HALF_OPEN = "half_open"
-
-
-class BreakerChanged(msgspec.Struct, frozen=True, gc=False):
-    """A target's breaker is in another state now, and why. `until`: when an open one is half-open, else None.
-
-    `model` is the client's own where the target passes it on, else empty.
-    """
-
-    target: str
-    model: str
-    state: BreakerState
-    why: str
-    at: float
-    until: float | None = None
-
-
-class DelayRuleChanged(msgspec.Struct, frozen=True, gc=False):
-    """So many requests of a target straggle that a percentile is no delay any more (`straggles`), or no longer.
-
-    `detail` says which and what is done instead.
-    """
-
-    route: str
-    target: str
-    stream: bool
-    straggles: bool
-    detail: str
-    at: float
-
-
-class HedgingThrottled(msgspec.Struct, frozen=True, gc=False):
-    """The outage guard of a route begins (`throttled`), or ends, to hold hedges back; `detail` says why it does.
-
-    Looked at every five seconds while requests come.
-    """
-
-    route: str
-    throttled: bool
-    detail: str
-    at: float
-
-
-class ControlsChanged(msgspec.Struct, frozen=True, gc=False):
-    """An operator changed what holds while the gateway runs (`policy.controls.Controls`): `changes` are the new values.
-
-    `route` is None where it is for all routes. `by`: who did it, a fingerprint of their token or a signal's name.
-    """
-
-    at: float
-    route: str | None
-    changes: dict[str, bool | float | str | None]
-    by: str
-
-
 Event = (
     RequestStarted
     | AttemptLaunched
@@ -251,6 +213,7 @@ Event = (
     | AnswerNotJudged
     | AttemptEnded
     | RequestFinished
+    | RequestBilled
     | RequestRepeated
     | AnswerRescued
     | TargetTakenOut

@@ -14,6 +14,8 @@ class UsageSource(StrEnum):
     """The upstream said so when its answer was complete."""
     PARTIAL = "partial"
     """The attempt ended early: what it had reported or sent until then, so at least this much."""
+    ESTIMATED = "estimated"
+    """The attempt reported nothing: guessed from the sizes of the request and of what came."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
@@ -27,4 +29,5 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int | None = None
     cached_input_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
     source: UsageSource = UsageSource.REPORTED

@@ -35,6 +35,14 @@ class Outcome(StrEnum):
     CLIENT_GONE = "client_gone"
 
 
+class Arm(StrEnum):
+    """The sides of an experiment: what hedging brings is what tells them apart."""
+
+    HEDGED = "hedged"
+    HOLDOUT = "holdout"
+    """Never hedged by delay, whatever happens."""
+
+
 class FailureClass(StrEnum):
     """What kind of failure an attempt met; decides who may be tried next (docs/design.md, failure classes)."""
 
@@ -74,6 +82,7 @@ class Reason(StrEnum):
     BACKGROUND = "background"
     PROBABILITY = "probability"
     SHADOW = "shadow"
+    HOLDOUT = "holdout"
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):

@@ -15,15 +15,19 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from hedgerow.events import (
     AnswerNotJudged,
     AnswerRejected,
     AnswerRescued,
+    Arm,
     AttemptEnded,
     AttemptLaunched,
+    Bill,
     BreakerChanged,
     BreakerState,
+    Certainty,
     ControlsChanged,
     DelayRuleChanged,
     Event,
@@ -34,6 +38,7 @@ from hedgerow.events import (
     HedgingThrottled,
     Outcome,
     Reason,
+    RequestBilled,
     RequestFinished,
     RequestRepeated,
     RequestStarted,
@@ -49,8 +54,10 @@ FAILURE = Failure(
     FailureClass.RATE_LIMITED, "HTTP 429", 429, [(b"x-secret", SECRET.encode())], SECRET.encode(), retry_after=7.0
 )
 ENDED = AttemptEnded("r1", 0, "a", Role.PRIMARY, Outcome.FAILED, 1.0, 1.5, None, 2.0, 429, 12, FAILURE)
+TOLD = structs.replace(ENDED, input_tokens=9, model="fast-2", sent_at=1.2, finish_reason="stop", service_tier="flex")
 WON: Event = AttemptEnded("r1", 1, "b", Role.HEDGE, Outcome.WON, 1.3, 1.5, 1.6, 2.0, 200, 12, None, Usage(3, 4, 1))
-STARTED: Event = RequestStarted("r1", "fast", "openai.chat", True, 1.0, "fast-1")
+BILL = Bill(1, "b", Role.HEDGE, Outcome.WON, Usage(3, 4, 1), Certainty.EXACT, 70, 70, 70)
+STARTED: Event = RequestStarted("r1", "fast", "openai.chat", True, 1.0, "fast-1", "0123456789abcdef", Arm.HOLDOUT)
 EVERY_KIND: dict[type[Event], dict[str, Any]] = {
     RequestStarted: {
         "event": "request_started",
@@ -60,6 +67,8 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "stream": True,
         "at": 1.0,
         "model": "fast-1",
+        "tenant": "0123456789abcdef",
+        "arm": "holdout",
     },
     AttemptLaunched: {
         "event": "attempt_launched",
@@ -68,6 +77,7 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "target": "b",
         "role": "hedge",
         "at": 1.3,
+        "model": "fast-2",
     },
     HedgeSkipped: {
         "event": "hedge_skipped",
@@ -125,7 +135,11 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "failure": {"kind": "rate_limited", "message": "HTTP 429", "status": 429, "retry_after": 7.0},
         "usage": None,
         "stream": True,
-        "input_tokens": 0,
+        "input_tokens": 9,
+        "model": "fast-2",
+        "sent_at": 1.2,
+        "finish_reason": "stop",
+        "service_tier": "flex",
     },
     RequestFinished: {
         "event": "request_finished",
@@ -145,9 +159,38 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
             "output_tokens": 4,
             "cached_input_tokens": 1,
             "reasoning_tokens": None,
+            "cache_write_tokens": None,
             "source": "reported",
         },
         "gate": "min_chars",
+        "arm": "hedged",
+        "unhedged_at": 2.5,
+    },
+    RequestBilled: {
+        "event": "request_billed",
+        "request_id": "r1",
+        "route": "fast",
+        "at": 2.1,
+        "bills": [
+            {
+                "attempt": 1,
+                "target": "b",
+                "role": "hedge",
+                "outcome": "won",
+                "usage": {
+                    "input_tokens": 3,
+                    "output_tokens": 4,
+                    "cached_input_tokens": 1,
+                    "reasoning_tokens": None,
+                    "cache_write_tokens": None,
+                    "source": "reported",
+                },
+                "certainty": "exact",
+                "nanousd": 70,
+                "least": 70,
+                "most": 70,
+            }
+        ],
     },
     RequestRepeated: {
         "event": "request_repeated",
@@ -209,15 +252,30 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
 }
 EVENTS: list[Event] = [
     STARTED,
-    AttemptLaunched("r1", 1, "b", Role.HEDGE, 1.3),
+    AttemptLaunched("r1", 1, "b", Role.HEDGE, 1.3, "fast-2"),
     HedgeSkipped("r1", "fast", Reason.BUDGET, 1.3, "10 %"),
     FirstToken("r1", 1, "b", Role.HEDGE, 1.3, 1.6, True, 7),
     AnswerRejected("r1", "fast", 1, "b", "min_chars", "3 of 5 characters", 1.6, delivered=False),
     AnswerNotJudged("r1", "fast", 1, "b", "gate mine did not judge: KeyError", 1.6),
-    ENDED,
+    TOLD,
     RequestFinished(
-        "r1", "fast", "openai.chat", True, 1.0, 1.6, 2.0, 200, 1, 2, Outcome.WON, Usage(3, 4, 1), "min_chars"
+        "r1",
+        "fast",
+        "openai.chat",
+        True,
+        1.0,
+        1.6,
+        2.0,
+        200,
+        1,
+        2,
+        Outcome.WON,
+        Usage(3, 4, 1),
+        "min_chars",
+        Arm.HEDGED,
+        2.5,
     ),
+    RequestBilled("r1", "fast", 2.1, (BILL,)),
     RequestRepeated("r1", "fast", 2.0, False),
     AnswerRescued("r1", "fast", 2, "b", 12, 2.0),
     TargetTakenOut("a", FailureClass.RATE_LIMITED, "HTTP 429", 2.0, 9.0, 2),

@@ -127,7 +127,7 @@ def test_a_stream_ends_with_its_marker_and_reports_usage() -> None:
     reading = TEXT.scanner(Facts("m", True), SSE)
     assert reading.feed(frame(RED)) is ACCEPTED
     assert not reading.watch(frame(STOP) + frame(USAGE))
-    assert reading.ending(True).usage == Usage(12, 4, None, 3, UsageSource.PARTIAL)
+    assert reading.ending(True).usage == Usage(12, 4, None, 3, source=UsageSource.PARTIAL)
     assert reading.watch(END)
     assert reading.ending(True) == Ending(None, Usage(12, 4, None, 3))
 
