@@ -249,6 +249,7 @@ class World:
             loop=loop,
             id_prefix="test",
             limits=limits,
+            listeners=[self.events.append],
         )
         self.gateway.once.room = 1 << 20
 

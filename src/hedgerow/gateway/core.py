@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hedgerow.alarm import Alarm
+from hedgerow.audience import Audience
 from hedgerow.errors import RequestError
-from hedgerow.events import Headers, Listener, RequestRepeated
+from hedgerow.events import Headers, Listener, RequestRepeated, RequestStarted
 from hedgerow.gateway import admin, headers, keys, pages
 from hedgerow.gateway.access import Access, Token
 from hedgerow.gateway.answers import refuse
@@ -82,7 +83,8 @@ class Gateway:
         self._routing = routing
         self._prefix = id_prefix
         self._access: Access | None = None
-        self._tells_tenants = False
+        self._told_tenants = Audience(listeners).hears((RequestStarted,))
+        self._tells_tenants = self._told_tenants
         self.controls = controls or Controls()
         """What an operator has set for all routes."""
         self.listeners = listeners
@@ -108,7 +110,7 @@ class Gateway:
         server = parts.blueprint.server
         self.parts = parts
         keeps = any(route.keep is not None for route in parts.blueprint.routes.values())
-        self._tells_tenants = keeps or parts.blueprint.tenant_budget != UNLIMITED
+        self._tells_tenants = self._told_tenants or keeps or parts.blueprint.tenant_budget != UNLIMITED
         self._routing = parts.routing
         self.limits = Limits(server.held_bytes, server.answer_bytes)
         self.once.room = server.replay_bytes

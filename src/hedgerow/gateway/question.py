@@ -68,6 +68,11 @@ class Question:
             incoming.context,
         )
 
+    def model(self, target: Target) -> str | None:
+        """The model that this target is asked for; None where the request names none."""
+        asked = self.facts.model
+        return asked if asked is None or target.model is None or not self._ours else target.model
+
     def path(self, exchange: Exchange, target: Target) -> bytes:
         """The path and query to ask this target for."""
         if not self.protocol.retargets:

@@ -32,7 +32,6 @@ _MODEL = 200
 
 def started(flight: Landing) -> None:
     """A request begins."""
-    model = flight.facts.model
     flight.route.hedger.emit(
         RequestStarted(
             flight.request_id,
@@ -40,15 +39,17 @@ def started(flight: Landing) -> None:
             flight.protocol.name,
             flight.facts.stream,
             flight.started_at,
-            None if model is None else model[:_MODEL],
+            _told(flight.facts.model),
+            flight.ask.tenant,
         )
     )
 
 
 def launched(flight: Landing, attempt: Attempt) -> None:
     """An attempt begins."""
-    launch = flight.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
-    flight.route.hedger.emit(AttemptLaunched(*launch))
+    target = attempt.target
+    launch = flight.request_id, attempt.index, target.name, attempt.role, attempt.launched_at
+    flight.route.hedger.emit(AttemptLaunched(*launch, _told(flight.question.model(target))))
 
 
 def skipped(flight: Landing, reason: Reason, detail: str, role: Role) -> None:
@@ -114,6 +115,7 @@ def ended(
             usage,
             flight.ask.stream,
             flight.ask.input_tokens,
+            _told(flight.question.model(attempt.target)),
         )
     )
     return usage
@@ -147,3 +149,7 @@ def finished(
             None if rejection is None else rejection.gate,
         )
     )
+
+
+def _told(model: str | None) -> str | None:
+    return None if model is None else model[:_MODEL]
