@@ -29,7 +29,7 @@ from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.gateway.build import build
 from hedgerow.gateway.core import Gateway
 from hedgerow.gateway.drafting import blueprint_of
-from hedgerow.gateway.listening import listeners_of
+from hedgerow.gateway.listening import Closing, listeners_of
 from hedgerow.http.client import Pool
 from hedgerow.http.exchange import Handler, Listener
 from hedgerow.http.head import fields_in
@@ -132,7 +132,7 @@ class Application:
         self._blueprint = blueprint
         self._gateway: Gateway | None = None
         self._pools: Sequence[Pool] = ()
-        self._no_more_events: Callable[[], None] = lambda: None
+        self._no_more_events: Closing | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -152,7 +152,8 @@ class Application:
                         self._gateway.close()
                         await self._gateway.keeping.closed()
                     await asyncio.gather(*(pool.close() for pool in self._pools))
-                    self._no_more_events()
+                    if self._no_more_events is not None:
+                        await self._no_more_events()
                     await send({"type": "lifespan.shutdown.complete"})
                     return
                 case _:

@@ -73,7 +73,7 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None], source: 
     await reloader.close()
     gateway.close()
     await gateway.keeping.closed()
-    no_more_events()
+    await no_more_events()
     return 0 if whole else 1
 
 

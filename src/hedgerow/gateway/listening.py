@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from hedgerow.events import (
     BreakerChanged,
@@ -27,18 +27,37 @@ from hedgerow.telemetry.event_log import EventLog
 log = logging.getLogger("hedgerow.gateway")
 
 
-def listeners_of(
-    settings: ServerBlueprint, loop: asyncio.AbstractEventLoop
-) -> tuple[Sequence[Listener], Callable[[], None]]:
+Closing = Callable[[], Awaitable[None]]
+"""What a listener wants to be called when no more events will come."""
+
+
+def listeners_of(settings: ServerBlueprint, loop: asyncio.AbstractEventLoop) -> tuple[Sequence[Listener], Closing]:
     """The listeners, and what to call when no more events will come.
 
     Raises `OSError` when the event log cannot be opened.
     """
-    if settings.event_log is None:
-        return (Loudly(),), lambda: None
-    epoch = time.time() - loop.time()  # noqa: TID251  # for people who read the log; nothing is decided by it
-    event_log = EventLog(settings.event_log, later=loop.call_later, epoch=epoch)
-    return (Loudly(), event_log), event_log.close
+    listeners: list[Listener] = [Loudly()]
+    closings: list[Closing] = []
+    epoch = time.time() - loop.time()  # noqa: TID251  # for people who read the records; nothing is decided by it
+    if settings.event_log is not None:
+        event_log = EventLog(settings.event_log, later=loop.call_later, epoch=epoch)
+        listeners.append(event_log)
+        closings.append(_soon(event_log.close))
+
+    async def close() -> None:
+        for each in closings:
+            await each()
+
+    return listeners, close
+
+
+def _soon(close: Callable[[], None]) -> Closing:
+    """Of one that need not wait for anything."""
+
+    async def closing() -> None:
+        close()
+
+    return closing
 
 
 class Loudly:
