@@ -87,6 +87,8 @@ ANSWER = json.dumps(
 class Call:
     """An upstream call that does what it is told by the benchmark."""
 
+    sent_at = 0.0
+
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.on_data: Callable[[bytes], object] = sink.on_data

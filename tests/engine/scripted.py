@@ -88,6 +88,7 @@ class ScriptedCall:
         self._on_data: Callable[[bytes], object] | None = sink.on_data
         self._steps = deque(self._plan(sink, script))
         self._timer: asyncio.TimerHandle | None = None
+        self.sent_at = None if isinstance(script, UpstreamError) else pool.loop.time()
         self._next()
 
     def _next(self) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hedgerow.events import AttemptEnded, AttemptLaunched, RequestStarted
-from tests.engine.scripted import Answer, World, play
+from tests.engine.scripted import REFUSED, Answer, World, play
 from tests.engine.test_flight import STALLED, stream
 
 ASKED = b'{"model":"fast","stream":true,"messages":[]}'
@@ -61,3 +61,14 @@ def test_a_request_tells_whose_it_is_by_a_fingerprint_of_its_key() -> None:
     assert "sk-" not in first
     assert same == first != another
     assert nobody == ""
+
+
+def test_an_attempt_tells_when_it_was_sent_and_that_it_never_was() -> None:
+    async def story(world: World) -> None:
+        await asyncio.sleep(3.0)
+        world.request()
+        await asyncio.sleep(5.0)
+
+    world = play({"a": REFUSED, "b": stream("B")}, story)
+    refused, won = world.of(AttemptEnded)
+    assert (refused.sent_at, won.sent_at) == (None, won.launched_at)

@@ -80,7 +80,7 @@ def receive(pieces: list[bytes], *, is_head: bool = False, cancel_after: int | N
     connection = ClientConnection(owner)
     connection.connection_made(wire)
     call = ClientCall(owner, sink, b"GET / HTTP/1.1\r\n\r\n", b"", is_head, resend=True)
-    connection.start(call)
+    connection.start(call, 0.0)
     told = None
     for number, piece in enumerate(pieces):
         if cancel_after == number:

@@ -100,6 +100,62 @@ def test_an_expired_connection_is_not_used_even_if_the_sweep_is_late() -> None:
         runner.run(check())
 
 
+# --- when a request is sent -------------------------------------------------------------------------------------------
+
+
+def sent_at(sink: Recorder) -> float | None:
+    assert sink.call is not None
+    return sink.call.sent_at
+
+
+@on_both_loops
+async def test_a_call_says_when_it_was_sent_and_nothing_while_it_waits_for_a_connection() -> None:
+    gate, now = Gate(), asyncio.get_running_loop().time
+    async with Server(gate) as server:
+        pool = server.pool(PoolSettings(max_connections=1))
+        asked = now()
+        first, second = ask(pool), ask(pool)
+        assert (sent_at(first), sent_at(second)) == (None, None)
+        await gate.reached(1)
+        assert asked <= (sent_at(first) or 0) <= now()
+        assert sent_at(second) is None
+        await asyncio.sleep(0.01)
+        released = now()
+        gate.release(0)
+        await gate.reached(2)
+        assert released <= (sent_at(second) or 0) <= now()
+        gate.release(1)
+        await second.whole()
+        warm = now()
+        third = ask(pool)
+        assert warm <= (sent_at(third) or 0) <= now()
+        assert third.call is not None
+        third.call.cancel()
+        assert sent_at(third) is not None
+        await pool.close()
+
+
+@on_both_loops
+async def test_a_call_that_is_sent_twice_says_when_the_second_was() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        peer.write(OK)
+        if peer.number == 0:
+            await peer.request()
+            await asyncio.sleep(0.01)
+
+    async with Server(script) as server:
+        pool = server.pool()
+        await ask(pool).whole()
+        twice = ask(pool)
+        before = sent_at(twice)
+        await twice.whole()
+        assert [peer.requests for peer in server.peers] == [2, 1]
+        assert before is not None
+        assert (sent_at(twice) or 0) > before
+        await pool.close()
+
+
 # --- the cap and its queue -------------------------------------------------------------------------------------------
 
 
@@ -174,8 +230,10 @@ async def test_a_refused_dial_fails_each_waiter_in_turn_and_none_is_forgotten() 
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound, not listening: refuses
         pool = Pool(Origin("http", "127.0.0.1", closed.getsockname()[1]), PoolSettings(max_connections=1))
-        for error in await asyncio.gather(*(ask(pool).failure() for _ in range(3))):
+        sinks = [ask(pool) for _ in range(3)]
+        for error in await asyncio.gather(*(sink.failure() for sink in sinks)):
             assert isinstance(error, ConnectFailed)
+        assert [sent_at(sink) for sink in sinks] == [None] * 3
         assert (pool.open, pool.waiting, pool.connecting) == (0, 0, 0)
         await pool.close()
 

@@ -116,6 +116,7 @@ def ended(
             flight.ask.stream,
             flight.ask.input_tokens,
             _told(flight.question.model(attempt.target)),
+            None if attempt.call is None else attempt.call.sent_at,
         )
     )
     return usage

@@ -88,12 +88,13 @@ class Pool:
         call = ClientCall(self, sink, head, body, method == b"HEAD", resend)
         idle = self._idle
         if idle:
-            oldest = self._now() - self._idle_timeout
+            now = self._now()
+            oldest = now - self._idle_timeout
             while idle:
                 connection = idle.pop()
                 connection.resting = False
                 if connection.idle_since > oldest and not connection.transport.is_closing():
-                    connection.start(call)
+                    connection.start(call, now)
                     return call
                 connection.retire()
         self._enqueue(call)
@@ -138,7 +139,7 @@ class Pool:
             for call in self._waiting:
                 if not call.fresh:
                     self._waiting.remove(call)
-                    connection.start(call)
+                    connection.start(call, self._now())
                     return
         connection.resting = True
         connection.idle_since = self._now()
@@ -208,7 +209,7 @@ class Pool:
         # Until the done callback runs, next in line, this is counted twice: as a dial and as open. That errs on the
         # safe side, and the callback tops up again.
         if self._waiting:
-            connection.start(self._waiting.popleft())
+            connection.start(self._waiting.popleft(), self._now())
         else:
             connection.used = True  # by its first request it may have gone stale like any other
             self.free(connection)

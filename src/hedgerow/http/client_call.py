@@ -42,7 +42,19 @@ class Owner(Protocol):
 class ClientCall:
     """One request under way (`upstream.Call`). `sink` is None once it is over."""
 
-    __slots__ = ("body", "connection", "fresh", "head", "is_head", "owner", "paused", "resend", "since", "sink")
+    __slots__ = (
+        "body",
+        "connection",
+        "fresh",
+        "head",
+        "is_head",
+        "owner",
+        "paused",
+        "resend",
+        "sent_at",
+        "since",
+        "sink",
+    )
 
     def __init__(self, owner: Owner, sink: Sink, head: bytes, body: bytes, is_head: bool, resend: bool) -> None:
         self.owner = owner
@@ -56,6 +68,7 @@ class ClientCall:
         self.paused = False
         self.since = 0.0
         """When it began to wait for a connection."""
+        self.sent_at: float | None = None
         self.connection: ClientConnection | None = None
 
     def cancel(self) -> None:

@@ -95,9 +95,10 @@ class ClientConnection(asyncio.Protocol):
 
     # --- one call ----------------------------------------------------------------------------------------------------
 
-    def start(self, call: ClientCall) -> None:
+    def start(self, call: ClientCall, now: float) -> None:
         """Send `call` on this idle connection. Calls nothing of the sink."""
         self.call = call
+        call.sent_at = now
         self._sink = sink = call.sink
         if sink is not None:
             self._on_data = sink.on_data

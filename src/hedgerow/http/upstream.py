@@ -28,6 +28,10 @@ class Sink(Protocol):
 class Call(Protocol):
     """One request under way."""
 
+    @property
+    def sent_at(self) -> float | None:
+        """When it was written to a connection, the last one if there were two; None while it never was."""
+
     def cancel(self) -> None:
         """Give up: the TCP connection is aborted at once, the sink hears nothing more. No-op when already over."""
 
