@@ -14,6 +14,7 @@ from hedgerow.cost import Bill as Bill
 from hedgerow.cost import Certainty as Certainty
 from hedgerow.standing import BreakerChanged as BreakerChanged
 from hedgerow.standing import BreakerState as BreakerState
+from hedgerow.standing import CancelFailed as CancelFailed
 from hedgerow.standing import ControlsChanged as ControlsChanged
 from hedgerow.standing import DelayRuleChanged as DelayRuleChanged
 from hedgerow.standing import HedgingThrottled as HedgingThrottled
@@ -220,6 +221,7 @@ Event = (
     | BreakerChanged
     | DelayRuleChanged
     | HedgingThrottled
+    | CancelFailed
     | ControlsChanged
 )
 Listener = Callable[[Event], None]

@@ -1,4 +1,4 @@
-"""Records of what holds for more than one request: targets that are out, breakers, rules of delay, controls.
+"""Records of what holds for more than one request: targets that are out or do not stop, breakers, delays, controls.
 
 `hedgerow.events` has all of them too.
 """
@@ -71,6 +71,20 @@ class HedgingThrottled(msgspec.Struct, frozen=True, gc=False):
     route: str
     throttled: bool
     detail: str
+    at: float
+
+
+class CancelFailed(msgspec.Struct, frozen=True, gc=False):
+    """A target is known to go on with what is cancelled there (`fails`), or known to do so no longer.
+
+    `detail` says from what that is known, `action` what is done about it (`targets.X.on_cancel_failure`). Told at the
+    start and when a reload brings other knowledge.
+    """
+
+    target: str
+    fails: bool
+    detail: str
+    action: str
     at: float
 
 

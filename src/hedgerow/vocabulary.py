@@ -82,6 +82,7 @@ class Reason(StrEnum):
     BACKGROUND = "background"
     PROBABILITY = "probability"
     SHADOW = "shadow"
+    CANCEL_FAILURE = "cancel_failure"
     HOLDOUT = "holdout"
 
 

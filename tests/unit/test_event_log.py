@@ -27,6 +27,7 @@ from hedgerow.events import (
     Bill,
     BreakerChanged,
     BreakerState,
+    CancelFailed,
     Certainty,
     ControlsChanged,
     DelayRuleChanged,
@@ -242,6 +243,14 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "detail": "too many requests are late or fail: 9 of 20 tokens left",
         "at": 2.0,
     },
+    CancelFailed: {
+        "event": "cancel_failed",
+        "target": "a",
+        "fails": True,
+        "detail": "whole: it went on for 400 tokens",
+        "action": "warn",
+        "at": 2.0,
+    },
     ControlsChanged: {
         "event": "controls_changed",
         "at": 2.0,
@@ -282,6 +291,7 @@ EVENTS: list[Event] = [
     BreakerChanged("a", "", BreakerState.OPEN, "5 failures in a row", 2.0, 32.0),
     DelayRuleChanged("fast", "a", True, True, "p95 is 30 s", 2.0),
     HedgingThrottled("fast", True, "too many requests are late or fail: 9 of 20 tokens left", 2.0),
+    CancelFailed("a", True, "whole: it went on for 400 tokens", "warn", 2.0),
     ControlsChanged(
         2.0, "fast", {"kill_switch": True, "rollout": 0.25, "delay": "p95", "budget": None}, "token 1a2b3c4d"
     ),

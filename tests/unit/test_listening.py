@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from hedgerow.events import FailureClass, HedgeSkipped, HedgingThrottled, Reason, TargetTakenOut
+from hedgerow.events import CancelFailed, FailureClass, HedgeSkipped, HedgingThrottled, Reason, TargetTakenOut
 from hedgerow.gateway.listening import Loudly
 
 
@@ -42,4 +42,18 @@ def test_an_outage_that_holds_hedges_back_is_told_at_both_ends(caplog: pytest.Lo
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"route fast: no hedges for now (hedge.outage): {why}"),
         ("INFO", "route fast: hedges may start again (hedge.outage)"),
+    ]
+
+
+def test_a_target_that_goes_on_with_what_is_cancelled_is_told_and_so_is_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hear = Loudly()
+    with caplog.at_level(logging.INFO):
+        hear(CancelFailed("a", True, "whole: 400 tokens more", "warn", 1.0))
+        hear(CancelFailed("a", False, "probed again", "warn", 9.0))
+    told = "target a goes on with what is cancelled there, and is paid for it: whole: 400 tokens more"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"{told} (on_cancel_failure: warn)"),
+        ("INFO", "target a stops what is cancelled there: probed again"),
     ]

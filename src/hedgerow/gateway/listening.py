@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from hedgerow.events import (
     BreakerChanged,
     BreakerState,
+    CancelFailed,
     ControlsChanged,
     DelayRuleChanged,
     Event,
@@ -63,7 +64,15 @@ def _soon(close: Callable[[], None]) -> Closing:
 class Loudly:
     """Logs what an operator must hear of."""
 
-    kinds = (TargetTakenOut, HedgeSkipped, BreakerChanged, DelayRuleChanged, HedgingThrottled, ControlsChanged)
+    kinds = (
+        TargetTakenOut,
+        HedgeSkipped,
+        BreakerChanged,
+        DelayRuleChanged,
+        HedgingThrottled,
+        CancelFailed,
+        ControlsChanged,
+    )
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
@@ -93,6 +102,12 @@ class Loudly:
                 log.warning("route %s: no hedges for now (hedge.outage): %s", event.route, event.detail)
             else:
                 log.info("route %s: hedges may start again (hedge.outage)", event.route)
+        elif isinstance(event, CancelFailed):
+            if event.fails:
+                told = "target %s goes on with what is cancelled there, and is paid for it: %s (on_cancel_failure: %s)"
+                log.warning(told, event.target, event.detail, event.action)
+            else:
+                log.info("target %s stops what is cancelled there: %s", event.target, event.detail)
         elif isinstance(event, ControlsChanged):
             where = "all routes" if event.route is None else f"route {event.route}"
             for key, value in event.changes.items():
