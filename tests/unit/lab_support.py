@@ -38,11 +38,15 @@ class Client:
         self._finish("respond")
 
     def start(self, status: int, headers: Sequence[tuple[bytes, bytes]], fields: bytes = b"") -> None:
+        if self.over == "left":
+            return
         assert not self.started
         self.started, self.status = True, status
         self.answer_headers = dict([*headers, *fields_in(fields)])
 
     def write(self, data: bytes) -> None:
+        if self.over == "left":
+            return
         assert self.started
         assert self.over is None
         self.writes.append((self._loop.time(), data))
@@ -54,6 +58,8 @@ class Client:
         self._finish("abort")
 
     def _finish(self, how: str) -> None:
+        if self.over == "left":
+            return
         assert self.over is None
         self.over, self.over_at = how, self._loop.time()
 

@@ -257,6 +257,68 @@ def test_a_client_that_leaves_stops_generation_and_its_tokens_are_wasted(
     in_lab(lambda bench: bench.chat(EXACT, stream=stream), until=leave_at, then=then)
 
 
+@pytest.mark.parametrize(
+    ("leave_at", "stream", "ending", "before"),
+    [
+        (0.5, True, "cancelled_before_token", 0),
+        (1.3, True, "cancelled_mid_stream", 2),
+        (0.5, False, "cancelled_before_headers", 0),
+        (1.3, False, "cancelled_before_headers", 2),
+    ],
+)
+def test_a_lab_that_ignores_cancels_generates_and_bills_to_the_end(
+    leave_at: float, stream: bool, ending: str, before: int
+) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        bench = Bench(loop, LabOptions(ignore_cancel=True))
+        client = bench.chat(EXACT, stream=stream)
+        await sleep(loop, leave_at)
+        sent = len(client.writes)
+        client.leave()
+        [record] = bench.log()
+        assert (record["ending"], record["left_at"], record["closed_at"]) == ("open", leave_at, None)
+        await sleep(loop, 2.0)
+        [record] = bench.log()
+        assert (record["ending"], record["left_at"], record["closed_at"]) == (ending, leave_at, 1.5)
+        assert (record["tokens"], record["tokens_after"]) == (3, 3 - before)
+        stats = bench.stats()
+        assert (stats["open"], stats[ending], stats["completed"], stats["ran_on"]) == (0, 1, 0, 1)
+        assert (stats["tokens_wasted"], stats["tokens_after_cancel"]) == (3, 3 - before)
+        assert stats["billed_nano_usd"] == 9 * 250 + 3 * 2000 == stats["billed_wasted_nano_usd"]
+        assert len(client.writes) == sent
+
+    run_virtual(main)
+
+
+def test_a_lab_that_ignores_cancels_goes_on_with_a_stream_that_was_held_back() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        bench = Bench(loop, LabOptions(ignore_cancel=True))
+        client = bench.chat(EXACT)
+        await sleep(loop, 1.1)
+        assert client.listener is not None
+        client.listener.on_pause()
+        await sleep(loop, 0.1)
+        client.leave()
+        await sleep(loop, 2.0)
+        [record] = bench.log()
+        assert (record["ending"], record["tokens"], record["tokens_after"]) == ("cancelled_mid_stream", 3, 2)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("fault", ["hang", "stall"])
+def test_what_never_ends_is_not_waited_for_by_a_lab_that_ignores_cancels(fault: str) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        bench = Bench(loop, LabOptions(ignore_cancel=True))
+        client = bench.chat({"fault": fault})
+        await sleep(loop, 5.0)
+        client.leave()
+        stats = bench.stats()
+        assert (stats["open"], stats["ran_on"], stats["tokens_after_cancel"]) == (0, 0, 0)
+
+    run_virtual(main)
+
+
 def test_after_a_client_left_no_timer_fires() -> None:
     async def main(loop: VirtualLoop) -> None:
         bench = Bench(loop, LabOptions())

@@ -78,6 +78,12 @@ def lab(
             rich_help_panel=ANSWERS, metavar="MIX", help="Faults by probability: 429:0.01,cut:0.005,stall:0.01"
         ),
     ] = None,
+    ignore_cancel: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-cancel", rich_help_panel=ANSWERS, help="Generate and bill to the end when a client leaves."
+        ),
+    ] = False,
     model: Annotated[
         list[str] | None, typer.Option(rich_help_panel=ANSWERS, help="What /v1/models lists. May be repeated.")
     ] = None,

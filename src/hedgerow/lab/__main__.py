@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     add("--jitter", type=float, help="log standard deviation of the time between tokens (default: the preset's)")
     add("--tokens", type=int, help="length of an answer without a limit (default: the preset's)")
     add("--fault", metavar="MIX", help="faults by probability, e.g. 429:0.01,cut:0.005,stall:0.01")
+    add("--ignore-cancel", action="store_true", help="generate and bill to the end when a client leaves")
     add("--model", action="append", dest="models", help="what /v1/models lists; may be repeated")
     add("--input-price", type=float, help="dollars per million prompt tokens (default: 0.25)")
     add("--output-price", type=float, help="dollars per million generated tokens (default: 2)")

@@ -34,7 +34,8 @@ class Record(msgspec.Struct, kw_only=True):
 
     `seen` counts earlier requests with the same key. `ttft` is the planned time to first token in seconds, already
     divided by the lab's speed; None for an answer that is an error. `tokens` have been generated, `input_tokens` is
-    an estimate (4 characters a token), `billed_nano_usd` is known at the end.
+    an estimate (4 characters a token), `billed_nano_usd` is known at the end. `left_at` is when the client was seen to
+    have gone, `tokens_after` have been generated since.
     """
 
     seq: int
@@ -47,11 +48,13 @@ class Record(msgspec.Struct, kw_only=True):
     ttft: float | None = None
     headers_at: float | None = None
     first_token_at: float | None = None
+    left_at: float | None = None
     closed_at: float | None = None
     ending: Ending = Ending.OPEN
     status: int | None = None
     fault: str | None = None
     tokens: int = 0
+    tokens_after: int = 0
     billed_nano_usd: int = 0
 
 
@@ -76,8 +79,9 @@ class Stats(msgspec.Struct, kw_only=True):
     """Counters since start or reset. Tokens and money count when a request is over; `open` are not over yet.
 
     Each of `requests` is either open or in exactly one of completed, failed and the three cancelled. `tokens_wasted`
-    were generated for requests that were cancelled, and are among `tokens_generated`. `other_requests` were not
-    for the model: lists of models, and what is only echoed.
+    were generated for requests that were cancelled, and are among `tokens_generated`; of them `tokens_after_cancel`
+    after their clients had gone, for `ran_on` requests. `other_requests` were not for the model: lists of models, and
+    what is only echoed.
     """
 
     requests: int = 0
@@ -91,6 +95,8 @@ class Stats(msgspec.Struct, kw_only=True):
     input_tokens: int = 0
     tokens_generated: int = 0
     tokens_wasted: int = 0
+    ran_on: int = 0
+    tokens_after_cancel: int = 0
     billed_nano_usd: int = 0
     billed_wasted_nano_usd: int = 0
     other_requests: int = 0
@@ -156,4 +162,6 @@ class Accounts:
             case Ending.OPEN:
                 raise ValueError("a closed request cannot be open")
         stats.tokens_wasted += record.tokens
+        stats.tokens_after_cancel += record.tokens_after
+        stats.ran_on += record.closed_at != record.left_at
         stats.billed_wasted_nano_usd += record.billed_nano_usd

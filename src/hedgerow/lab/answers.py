@@ -1,4 +1,4 @@
-"""Answers under way: timers on the loop that write to an exchange, and stop when the client leaves.
+"""Answers under way: timers on the loop that write to an exchange, and stop when the client leaves, if the lab minds.
 
 No answer has a task of its own; it is a chain of timers, one armed at a time.
 """
@@ -34,7 +34,10 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What every answer needs: whom to answer, when, with which response headers and errors, and where to book it."""
+    """What every answer needs: whom to answer, when, with which response headers and errors, and where to book it.
+
+    `runs_on`: it is generated to its end though nobody is there any more.
+    """
 
     clock: Clock
     exchange: Exchange
@@ -42,12 +45,13 @@ class Visit:
     record: Record
     fields: Fields
     errors: Errors
+    runs_on: bool = False
 
 
 class Answer(ABC):
     """One request being answered. Sub-classes say what happens in `begin` and when the timer fires (`_due`)."""
 
-    __slots__ = ("_accounts", "_clock", "_errors", "_exchange", "_fields", "_record", "_timer")
+    __slots__ = ("_accounts", "_clock", "_errors", "_exchange", "_fields", "_left", "_record", "_runs_on", "_timer")
 
     def __init__(self, visit: Visit) -> None:
         self._clock = visit.clock
@@ -56,6 +60,9 @@ class Answer(ABC):
         self._record = visit.record
         self._fields = visit.fields
         self._errors = visit.errors
+        self._runs_on = visit.runs_on
+        self._left: tuple[Ending, int] | None = None
+        """How a request ends whose client has left, and the tokens there were by then; None while it is there."""
         self._timer: Timer | None = None
         visit.exchange.listener = self
 
@@ -68,7 +75,11 @@ class Answer(ABC):
         """The timer has fired."""
 
     def _arm(self, when: float) -> None:
-        self._timer = self._clock.call_at(when, self._due)
+        self._timer = self._clock.call_at(when, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._due()
 
     def _generated(self, now: float) -> int:
         """Tokens generated so far."""
@@ -79,20 +90,29 @@ class Answer(ABC):
         self._record.headers_at = now
 
     def _close(self, ending: Ending) -> None:
+        if self._left is not None:
+            ending, before = self._left
+            self._record.tokens_after = self._record.tokens - before
         self._accounts.close(self._record, ending, self._clock.time())
 
     def on_disconnect(self) -> None:
-        """The client has gone: generate no more."""
+        """The client has gone: generate no more, unless this lab does not mind that nobody listens."""
+        record = self._record
+        record.left_at = now = self._clock.time()
+        generated = self._generated(now)
+        if record.headers_at is None:
+            ending = Ending.CANCELLED_BEFORE_HEADERS
+        elif record.first_token_at is None:
+            ending = Ending.CANCELLED_BEFORE_TOKEN
+        else:
+            ending = Ending.CANCELLED_MID_STREAM
+        if self._runs_on and self._timer is not None:
+            self._left = ending, generated
+            return
         if self._timer is not None:
             self._timer.cancel()
-        record = self._record
-        record.tokens = self._generated(self._clock.time())
-        if record.headers_at is None:
-            self._close(Ending.CANCELLED_BEFORE_HEADERS)
-        elif record.first_token_at is None:
-            self._close(Ending.CANCELLED_BEFORE_TOKEN)
-        else:
-            self._close(Ending.CANCELLED_MID_STREAM)
+        record.tokens = generated
+        self._accounts.close(record, ending, now)
 
     def on_pause(self) -> None:  # noqa: B027  # nothing to do is a good answer
         """Only a stream cares."""
@@ -216,6 +236,12 @@ class Stream(Planned):
     def on_resume(self) -> None:
         self._paused = False
         self._arm(self._next)
+
+    def on_disconnect(self) -> None:
+        """A stream that was held back goes on as well."""
+        if self._paused and self._runs_on:
+            self.on_resume()
+        super().on_disconnect()
 
 
 class Whole(Planned):

@@ -57,6 +57,8 @@ class LabOptions:
     """Length of an answer when the request sets no limit; left out: the preset's."""
     fault: str = ""
     """Faults by probability, e.g. "429:0.01,cut:0.005,stall:0.01"."""
+    ignore_cancel: bool = False
+    """An answer is generated to its end, and billed, though its client has left."""
     models: tuple[str, ...] = ("lab-small", "lab-large")
     """What GET /v1/models lists. Any model is answered."""
     input_price: float = 0.25

@@ -89,7 +89,7 @@ class Provider:
             (endpoint.id_field, f"req-{name}-{record.seq}".encode()),
             (b"x-lab-provider", name.encode()),
         ]
-        visit = Visit(self._clock, exchange, self.accounts, record, fields, endpoint.errors)
+        visit = Visit(self._clock, exchange, self.accounts, record, fields, endpoint.errors, self.options.ignore_cancel)
         if script.status is not None and script.fault is not Fault.ERROR:
             return Refusal(visit, script, delay=script.delay_ms / 1000 / self.options.speed)
         wanted = asked.length(script.tokens, self._behaviour.tokens)
