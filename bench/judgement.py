@@ -96,14 +96,14 @@ class Bench:
         self.judge.choose(self.ask, self.hedger._candidates, self.now)
 
     def plan(self) -> None:
-        self.hedger._plan(self.choice.delay, self.ask, self.now)
+        self.hedger._plans.of(self.choice.delay, self.ask, self.now)
 
     def run(self) -> Run:
         return self.hedger.run(None, self.ask, self.now, self.alarm)[0]  # type: ignore[arg-type]  # not driven
 
     def bare_run(self) -> None:
         """What an engine without judgement would have made, too."""
-        plan = self.hedger._alone
+        plan = self.hedger._plans.alone
         Run(None, plan, self.hedger._candidates, self.alarm)  # type: ignore[arg-type]  # not driven
 
     def launched(self) -> None:

@@ -12,7 +12,7 @@ from math import inf
 from typing import Protocol
 
 from hedgerow.alarm import Alarm
-from hedgerow.events import Failure, FailureClass, Reason, Role
+from hedgerow.events import Arm, Failure, FailureClass, Reason, Role
 from hedgerow.policy.commands import Cancel, Commands, Commit, Fail, Launch, Skip
 from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
 from hedgerow.policy.race import Race
@@ -69,6 +69,7 @@ class Run:
         "_started_at",
         "_watching",
         "_whether",
+        "arm",
         "wake_at",
     )
 
@@ -80,7 +81,10 @@ class Run:
         alarm: Alarm,
         whether: Whether | None = None,
         hedgeable: int | None = None,
+        arm: Arm | None = None,
     ) -> None:
+        self.arm = arm
+        """The request's side of the route's experiment."""
         self._hedgeable = hedgeable
         self._driver = driver
         self._plan = plan

@@ -147,7 +147,8 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
 
     `status` is what the client was answered; None when it left first. `gate` is the one that rejected the winner's
     answer, which was delivered since nobody had a better one. `arm` as in `RequestStarted`. `unhedged_at` is when the
-    first token would have come without hedging: when it did come, where the first attempt won, else an estimate.
+    first token would have come without hedging: when it did come, where no hedge or racer won, else an
+    estimate that is rather too early than too late; None where it is not known.
     """
 
     request_id: str

@@ -10,13 +10,13 @@ import copy
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from math import inf
 from typing import Any, cast
 
 from hedgerow.alarm import Alarm
 from hedgerow.audience import Audience
 from hedgerow.engine import Driver, Run
 from hedgerow.events import (
+    Arm,
     AttemptEnded,
     AttemptLaunched,
     Event,
@@ -32,16 +32,18 @@ from hedgerow.events import (
 )
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.controls import Controls
+from hedgerow.policy.experiment import hedgeable
 from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
-from hedgerow.policy.plan import Candidate, Place, Plan, Refusal
+from hedgerow.policy.plan import Candidate, Place, Refusal
+from hedgerow.policy.plans import Plans
 from hedgerow.policy.price import Price
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
 from hedgerow.wire.limits import rate_limits
 
-_PRIMARY, _FAILOVER = Role.PRIMARY, Role.FAILOVER  # a member of an enum is slow to look up
+_PRIMARY, _FAILOVER, _HOLDOUT = Role.PRIMARY, Role.FAILOVER, Arm.HOLDOUT  # a member of an enum is slow to look up
 log = logging.getLogger("hedgerow")
 _BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carries its traffic")
 _FAULTY = Refusal(Reason.BUDGET, "nobody could be asked: hedgerow itself failed at it, its log says where")
@@ -53,12 +55,13 @@ class Hedger:
     """The one object that composes a route."""
 
     __slots__ = (
-        "_alone",
         "_as_listed",
         "_audience",
         "_candidates",
+        "_experiment",
         "_gates_blame",
         "_health",
+        "_hedgeable",
         "_judge",
         "_lineup",
         "_plans",
@@ -93,6 +96,7 @@ class Hedger:
 
     def _ask_of(self, judge: Judge) -> None:
         self._judge = judge
+        self._experiment = judge.experiment
         learning = cast("Mapping[type[Event], Listener]", {FirstToken: judge.learn, AttemptEnded: judge.over})
         self.emit = self._audience.after(learning).tell
         """Let the route learn from an event, then tell every listener."""
@@ -100,6 +104,7 @@ class Hedger:
     def _go_to(self, places: Sequence[Place]) -> None:
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
+        self._hedgeable = hedgeable(self._candidates)
         self._judge.knows(self._candidates)
         self._lineup = self._judge.lineup(self._candidates, self._health)
         self._as_listed = Order(range(len(places)))
@@ -107,8 +112,7 @@ class Hedger:
     def _go_by(self, policy: Policy) -> None:
         self._policy = policy
         self._gates_blame = policy.gates is not None and policy.gates.unhealthy
-        self._plans: dict[float | tuple[float, bool, bool], Plan] = {}
-        self._alone = Plan(max_hedges=0, max_attempts=1, total=policy.total, stall=policy.stall)
+        self._plans = Plans(policy)
 
     def narrowed(self, which: Sequence[int]) -> Hedger:
         """The same route for only these of its places: one judgement, one health, the same rules and listeners."""
@@ -151,6 +155,10 @@ class Hedger:
         """
         judge, health, candidates = self._judge, self._health, self._candidates
         judge.arrived(ask, now)
+        arm = None
+        if self._experiment.runs and self._hedgeable and refusal is None:
+            arm = self._experiment.arm(ask, candidates[-1])
+            refusal = self._experiment.held_out if arm is _HOLDOUT else None
         order, hedgeable = self._as_listed, None
         indices = order.usable
         if health.out or health.unwell or self._lineup is not None:  # rarely
@@ -160,9 +168,9 @@ class Hedger:
             hedgeable = None if order.broken else len(order.usable) or None
             candidates = tuple(candidates[index] for index in indices)
         choice = judge.choose(ask, candidates, now)
-        plan = self._plan(choice.delay, ask, now)
+        plan = self._plans.of(choice.delay, ask, now)
         may = partial(self._may, ask, choice, candidates, order, refusal)
-        return Run(driver, plan, candidates, alarm, may, hedgeable), indices
+        return Run(driver, plan, candidates, alarm, may, hedgeable, arm), indices
 
     def _ordered(self, ask: Ask, now: float) -> Order:
         health, lineup = self._health, self._lineup
@@ -174,7 +182,7 @@ class Hedger:
     def run_alone(self, driver: Driver, alarm: Alarm) -> tuple[Run, Sequence[int]]:
         """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
         first = next((index for index, each in enumerate(self._candidates) if each.leads), 0)
-        return Run(driver, self._alone, self._candidates[first : first + 1], alarm), (first,)
+        return Run(driver, self._plans.alone, self._candidates[first : first + 1], alarm), (first,)
 
     def launched(self, place: Place, ask: Ask, role: Role, now: float) -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""
@@ -243,37 +251,18 @@ class Hedger:
         if (sessions := self._judge.sessions) is not None:
             sessions.settle(session, None if place is None else place.candidate.target, now)
 
+    def unhedged_at(self, place: Place, ask: Ask, launched_at: float, now: float) -> float | None:
+        """When a first attempt, at this place, would have had its first token; silent so far, it is now cancelled.
+
+        See `Experiment.unhedged`.
+        """
+        longest, target = self._plans.longest(place.candidate, ask), place.candidate.target
+        seconds = self._experiment.unhedged(ask, target, now - launched_at, longest, now)
+        return None if seconds is None else launched_at + seconds
+
     def price(self, target: str) -> Price | None:
         """What its attempts cost, where that is known."""
         return self._judge.price(target)
-
-    def _plan(self, delay: float, ask: Ask, now: float) -> Plan:
-        policy = self._policy
-        if ask.deadline_at < now + policy.total:
-            return self._planned(delay, ask, ask.deadline_at - now)
-        key = delay if ask.stream and ask.replayable else (delay, ask.stream, ask.replayable)
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) > 256:
-                self._plans.clear()
-            plan = self._plans[key] = self._planned(delay, ask, policy.total)
-        return plan
-
-    def _planned(self, delay: float, ask: Ask, total: float) -> Plan:
-        policy, gates = self._policy, self._policy.gates
-        return Plan(
-            delay=delay,
-            max_hedges=policy.max_hedges if delay < inf else 0,
-            max_attempts=policy.max_attempts,
-            # A whole answer has no first token to be late; in a chain it is late itself, where another may be asked.
-            first_token=policy.first_token if ask.stream or (policy.chain and ask.replayable) else inf,
-            total=total,
-            replayable=ask.replayable,
-            width=policy.width,
-            stall=policy.stall,
-            gate_wait=inf if gates is None else gates.wait,
-            strict=gates is not None and gates.strict,
-        )
 
     def _may(
         self,

@@ -32,6 +32,23 @@ def test_losers_cannot_be_kept_where_none_ever_loses(route: str, why: str) -> No
     assert warnings(route) == []
 
 
+@pytest.mark.parametrize(
+    ("route", "why"),
+    [
+        ("targets: [a, b], hedge: {mode: chain}", "routes.r.hedge.mode is chain, which never asks two at once"),
+        ("targets: [a, b], hedge: {delay: off}", "routes.r.hedge.delay is off, so nothing is hedged"),
+        ("targets: [a]", "the route lists one target"),
+        ("targets: [a, b]", ""),
+        ("targets: [a, b], hedge: {mode: shadow}", ""),
+        ("targets: [a, b], hedge: {mode: race}", ""),
+    ],
+)
+def test_nobody_can_be_held_out_where_nobody_is_hedged(route: str, why: str) -> None:
+    said = [f"5: routes.r.experiment.holdout: has no effect: {why}"] if why else []
+    assert warnings(f"{route}, experiment: {{holdout: 5%}}") == said
+    assert warnings(route) == []
+
+
 @pytest.mark.parametrize("hedge", ["{}", "{mode: race}", "{delay: 1s}", "{delay: p95}"])
 def test_where_some_do_nothing_is_said(hedge: str) -> None:
     assert warnings(f"targets: [a, b], hedge: {hedge}, {KEEP}") == []

@@ -140,3 +140,43 @@ def test_more_than_half_take_mostly_or_longer(values: list[float], at_least: lis
     law = Distribution.of(values, at_least)
     assert law.mostly == mostly
     assert law.mostly <= law.quantile(0.5)
+
+
+def beyond(values: list[float], censored: list[float], t: float, most: float) -> Fraction | None:
+    """The definition: the area under the survival of those beyond `t`, up to the longest sample; None without any."""
+    longest = max([*values, *censored, t])
+    steps = [t, *sorted({value for value in values if value > t}), longest]
+    left = survival(values, censored, t)
+    if not left:
+        return None
+    area = sum(
+        (Fraction(min(b, most)) - Fraction(min(a, most))) * survival(values, censored, a) for a, b in pairwise(steps)
+    )
+    return Fraction(t) + area / left
+
+
+@given(values=samples, censored=samples, t=seconds, more=seconds)
+def test_who_is_silent_for_long_takes_on_average_what_those_take_that_are(
+    values: list[float], censored: list[float], t: float, more: float
+) -> None:
+    expected = beyond(values, censored, t, t + more)
+    found = Distribution.of(values, censored).beyond(t, t + more)
+    assert found == pytest.approx(float(t if expected is None else expected), abs=1e-9)
+
+
+def test_of_an_empirical_distribution_that_is_the_mean_of_the_longer_values() -> None:
+    law = Distribution.of([1.0, 2.0, 3.0, 4.0, 10.0])
+    assert [law.beyond(t) for t in (0.0, 1.0, 2.5, 4.0)] == pytest.approx([4.0, 4.75, 17 / 3, 10.0])
+    assert (law.beyond(2.5, 5.0), law.beyond(10.0), law.beyond(12.0)) == pytest.approx((4.0, 10.0, 12.0))
+
+
+def test_who_was_broken_off_counts_with_what_is_known_of_it() -> None:
+    law = Distribution.of([1.0, 2.0], [3.0, 6.0])  # two of four were still silent after 3 s and 6 s
+    assert (law.beyond(1.0), law.beyond(2.0), law.beyond(4.0)) == pytest.approx(((2.0 + 2 * 6.0) / 3, 6.0, 6.0))
+
+
+@given(parts=st.lists(st.tuples(samples, samples), min_size=1, max_size=3))
+def test_the_longest_sample_is_known(parts: list[tuple[list[float], list[float]]]) -> None:
+    laws = [Distribution.of(*part) for part in parts]
+    assert [law.longest for law in laws] == [max([*values, *censored], default=0.0) for values, censored in parts]
+    assert Distribution.mixed([(1.0, law) for law in laws]).longest == max(law.longest for law in laws)

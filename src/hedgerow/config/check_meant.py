@@ -38,6 +38,7 @@ def warnings(settings: Settings) -> list[Problem]:
         found += check_hedge.without_effect(name, route)
         found += check_order.without_effect(name, route, settings.targets)
         found += _no_losers(name, route)
+        found += _nothing_to_hold_out(name, route)
         found += _unkept(name, route)
         found += _hopeless(name, route, settings.targets)
         found += check_gates.idle(name, route)
@@ -117,18 +118,29 @@ def _no_losers(name: str, route: Route) -> Iterator[Problem]:
     """Losers to be kept where no attempt ever loses: one after the other, each is asked when the one before failed."""
     if route.losers == "cancel":
         return
-    why = ""
-    if route.attempts == 1:
-        why = "the route allows one attempt" if len(route.targets) > 1 else "the route lists one target"
-    elif route.hedge.chained:
-        why = f"{show_path(('routes', name, 'hedge', 'mode'))} is chain, which never asks two at once"
-    elif route.hedge.mode == "shadow":
+    why = _why_never_two(name, route)
+    if not why and route.hedge.mode == "shadow":
         why = f"{show_path(('routes', name, 'hedge', 'mode'))} is shadow, which launches no hedge"
-    elif not route.hedges:
-        key = "delay" if route.hedge.delay == Off() else "max_hedges"
-        why = f"{show_path(('routes', name, 'hedge', key))} is {'off' if key == 'delay' else 0}, so nothing is hedged"
     if why:
         yield Problem(("routes", name, "losers"), f"has no effect: {why}")
+
+
+def _nothing_to_hold_out(name: str, route: Route) -> Iterator[Problem]:
+    """An experiment where nothing is hedged. In `shadow` it makes sense: it must find nothing."""
+    if route.experiment.holdout and (why := _why_never_two(name, route)):
+        yield Problem(("routes", name, "experiment", "holdout"), f"has no effect: {why}")
+
+
+def _why_never_two(name: str, route: Route) -> str:
+    """Why no request of the route can ever have two attempts at once; nothing where some can."""
+    if route.attempts == 1:
+        return "the route allows one attempt" if len(route.targets) > 1 else "the route lists one target"
+    if route.hedge.chained:
+        return f"{show_path(('routes', name, 'hedge', 'mode'))} is chain, which never asks two at once"
+    if route.hedges:
+        return ""
+    key, what = ("delay", "off") if route.hedge.delay == Off() else ("max_hedges", "0")
+    return f"{show_path(('routes', name, 'hedge', key))} is {what}, so nothing is hedged"
 
 
 def _unkept(name: str, route: Route) -> Iterator[Problem]:

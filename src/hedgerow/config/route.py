@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hedgerow.config.base import DAY, Model, Patience
+from hedgerow.config.experiment import Experiment
 from hedgerow.config.fields import FLAG, NAMES, PATHS, duration, one_of, whole
 from hedgerow.config.gates import GATES_OR_LIST, Gates
 from hedgerow.config.hedge import Failover, Hedge, Spend
@@ -79,6 +80,7 @@ that are nearly as fast. With options: `{by: fastest, quantile: p90, margin: 10%
 it is `fastest` unless set. See [the order of targets](order.md)."""
     sticky: Sticky = Sticky()
     hedge: Hedge = Hedge()
+    experiment: Experiment = Experiment()
     gates: Annotated[Gates, GATES_OR_LIST] = Gates()
     failover: Failover = Failover()
     spend: Spend = Spend()

@@ -190,6 +190,7 @@ def _policy(route: config.Route, targets: Mapping[str, config.Target]) -> Policy
             background=route.background,
         ),
         rollout=hedge.rollout,
+        holdout=route.experiment.holdout,
         kill_switch=hedge.kill_switch,
         quota_keep=hedge.quota_keep,
         quota_share=hedge.quota_share,

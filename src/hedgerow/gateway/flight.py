@@ -107,6 +107,8 @@ class Flight(Landing):
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
         loser = self.attempts[attempt]
+        if attempt == 0 and failure is None and self.route.hedger.watched:
+            self._first_lost(loser)
         if failure is None and self.aftermath is not None and not self._gone and self.aftermath.takes(loser):
             return
         loser.cancel()
@@ -117,9 +119,17 @@ class Flight(Landing):
             unfit = Outcome.REJECTED
         self.speak(loser, unfit if failure is None else Outcome.FAILED, failure)
 
+    def _first_lost(self, loser: Attempt) -> None:
+        """The first attempt is cancelled: unless its answer was there already, how long would it have been silent?"""
+        if loser.first_token_at is None and not self._gone:
+            place, now = loser.target.place, self.time()
+            self.unhedged_at = self.route.hedger.unhedged_at(place, self.ask, loser.launched_at, now)
+
     def commit(self, attempt: int) -> None:
         winner = self._winner = self.attempts[attempt]
         hedger = self.route.hedger
+        if attempt == 0 or not self.hedged:
+            self.unhedged_at = winner.first_token_at
         if winner.probe is not None:
             hedger.over(winner.probe)
         if (winner.status or 200) < 300 and winner.rejection is None:  # else it is only handed through

@@ -47,6 +47,7 @@ class Landing(Paced):
         "rescue",
         "route",
         "skipped",
+        "unhedged_at",
     )
     aftermath: Aftermath | None
     """What comes after the win, where losers are kept."""
@@ -70,6 +71,8 @@ class Landing(Paced):
         self.hedged = False
         self.skipped: Reason | None = None
         """Why a hedge that was due was not launched."""
+        self.unhedged_at: float | None = None
+        """As in `RequestFinished`."""
         self.rescue: Rescue | None = None
         """What goes on with a committed answer that breaks off, if anything can."""
 

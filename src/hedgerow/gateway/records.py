@@ -41,6 +41,7 @@ def started(flight: Landing) -> None:
             flight.started_at,
             _told(flight.facts.model),
             flight.ask.tenant,
+            flight.run.arm,
         )
     )
 
@@ -148,6 +149,8 @@ def finished(
             outcome,
             usage,
             None if rejection is None else rejection.gate,
+            flight.run.arm,
+            flight.unhedged_at,
         )
     )
 

@@ -20,7 +20,7 @@ Guard = Callable[[Ask, Candidate, float], Refusal | None]
 BACKGROUND = frozenset({"service_tier: flex", "service_tier: batch"})
 """Traits of a request that waits in no hurry: what it saves in price a hedge would spend again."""
 
-_WHOLE = 1_000_000
+WHOLE = 1_000_000
 """Shares are counted in whole millionths, so that what is said is what holds."""
 
 
@@ -114,11 +114,11 @@ class Rollout:
         """`share` in [0, 1], to the millionth; raises `ValueError` for others."""
         if not 0.0 <= share <= 1.0:
             raise ValueError("rollout must be from 0 to 1")
-        self._in = round(share * _WHOLE)
-        self._refusal = Refusal(Reason.ROLLOUT, f"hedge.rollout: {self._in * 100 / _WHOLE:.6g}% of requests")
+        self._in = round(share * WHOLE)
+        self._refusal = Refusal(Reason.ROLLOUT, f"hedge.rollout: {self._in * 100 / WHOLE:.6g}% of requests")
 
     def __call__(self, ask: Ask, _backup: Candidate, _now: float) -> Refusal | None:
-        return None if self._in == _WHOLE or place(ask.request_id) < self._in else self._refusal
+        return None if self._in == WHOLE or place(ask.request_id) < self._in else self._refusal
 
 
 def place(request_id: str, what: bytes = b"rollout") -> int:
@@ -127,7 +127,7 @@ def place(request_id: str, what: bytes = b"rollout") -> int:
     For anything else that a share of requests is chosen for, `what` makes another choice.
     """
     digest = blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=8, person=what).digest()
-    return int.from_bytes(digest, "big") * _WHOLE >> 64
+    return int.from_bytes(digest, "big") * WHOLE >> 64
 
 
 class KillSwitch:

@@ -19,7 +19,8 @@ from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.budget import Share
 from hedgerow.policy.controls import Controls
 from hedgerow.policy.correlation import assumed
-from hedgerow.policy.delay import Fixed, Spec, is_early, parse_delay, show
+from hedgerow.policy.delay import Fixed, Off, Spec, is_early, parse_delay, show
+from hedgerow.policy.experiment import Experiment
 from hedgerow.policy.guards import Background, Deadline, Guard, KillSwitch, OnlyIf, Rollout, TooLarge, first_refusal
 from hedgerow.policy.health import Health
 from hedgerow.policy.latency.cells import LatencyModel
@@ -89,6 +90,7 @@ class Judge:
         """None: as the targets are listed."""
         self.sessions = None if policy.sticky is None else Sessions(policy.sticky)
         """Where sessions are; None where that does not matter."""
+        self.experiment = Experiment(self._latency)
         self._set_guards()
 
     def change(self, policy: Policy, now: float) -> None:
@@ -269,6 +271,8 @@ class Judge:
         if conditions.max_input_tokens is not None:
             guards.append(TooLarge(conditions.max_input_tokens))
         self._guards = tuple(guards)
+        hedges = policy.width > 1 or (policy.max_hedges > 0 and self._rules().spec != Off())
+        self.experiment.go_by(policy.holdout, self._guards, hedges=hedges and policy.max_attempts > 1)
         self._deadline = Deadline(self._mostly)
         self._quota_guard = QuotaGuard(self.quota, keep=policy.quota_keep, share=policy.quota_share)
         if policy.throttle is not None:

@@ -78,6 +78,11 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
         """Whether a second attempt may ever be launched by delay."""
         return self.max_hedges > 0 and self.max_attempts > 1
 
+    def first_token_of(self, candidate: Candidate) -> float:
+        """How long an attempt there may go without its first token."""
+        own = candidate.first_token
+        return self.first_token if own is None or self.first_token == inf else own
+
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
     """A guard's answer: why a hedge may not start."""

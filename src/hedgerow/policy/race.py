@@ -165,7 +165,7 @@ class Race:
             self._expire(list(self._running), late, now, commands)
         else:
             for attempt in [each for each in self._running if now >= self._late_at[each]]:
-                limit = self._first_token(self._went_to[attempt])
+                limit = self._plan.first_token_of(self._candidates[self._went_to[attempt]])
                 late = Failure(FailureClass.TIMEOUT_FIRST_TOKEN, f"no first token within {limit:g} s")
                 self._expire([attempt], late, now, commands)
             if now >= self._hedge_at:
@@ -196,18 +196,13 @@ class Race:
 
     def _launch(self, candidate: int, role: Role, now: float) -> Launch:
         attempt = len(self._late_at)
-        self._late_at.append(now + self._first_token(candidate))
+        self._late_at.append(now + self._plan.first_token_of(self._candidates[candidate]))
         self._went_to.append(candidate)
         self._running.append(attempt)
         self._next = candidate + 1
         may_hedge = self._hedges < self._plan.max_hedges and attempt + 1 < self._plan.max_attempts
         self._hedge_at = now + self._plan.delay if may_hedge else inf
         return Launch(attempt, candidate, role)
-
-    def _first_token(self, candidate: int) -> float:
-        """How long an attempt there may go without its first token."""
-        limit, own = self._plan.first_token, self._candidates[candidate].first_token
-        return limit if own is None or limit == inf else own
 
     def _find_candidate(self, end: int) -> int | None:
         """The next candidate before `end` not ruled out by an earlier failure; None when no attempt may be added."""

@@ -31,7 +31,7 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
     `delay` is a number of seconds or a rule as `delay.show` writes it. `target` and `warmup_delay` as in `when.Rules`.
     `width`: attempts that are launched together at the start; with more than one there is no delay.
     `shadow`: decide everything, launch no hedge. `chain`: `first_token` holds for whole answers too.
-    `throttle` None: nothing stops hedges in an outage.
+    `throttle` None: nothing stops hedges in an outage. `holdout`: the share of requests that is not hedged, to compare.
     """
 
     order: OrderRule | None = None
@@ -50,6 +50,7 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
     limits: Limits = UNLIMITED
     conditions: Conditions = Conditions()
     rollout: float = 1.0
+    holdout: float = 0.0
     kill_switch: bool = False
     quota_keep: float = KEEP
     quota_share: float = SHARE

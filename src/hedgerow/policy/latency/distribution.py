@@ -27,7 +27,7 @@ class Distribution(msgspec.Struct, frozen=True, gc=False):
 
     `times` ascend; `shares[i]` is P(X <= times[i]). `n` samples made it, `events` of them values. More than half of the
     samples, values or not, are of `mostly` seconds or longer, so the median is no shorter; of a mixture that is not
-    known, and 0.
+    known, and 0. No sample is longer than `longest`.
     """
 
     times: tuple[float, ...]
@@ -35,6 +35,7 @@ class Distribution(msgspec.Struct, frozen=True, gc=False):
     n: int
     events: int
     mostly: float = 0.0
+    longest: float = 0.0
 
     @classmethod
     def of(cls, values: Iterable[float], censored: Iterable[float] = ()) -> Distribution:
@@ -68,7 +69,7 @@ class Distribution(msgspec.Struct, frozen=True, gc=False):
                 events += count
                 times.append(seconds)
                 shares.append(1.0 - survival_then * at_risk / at_risk_then)
-        return cls(tuple(times), tuple(shares), n, events, mostly)
+        return cls(tuple(times), tuple(shares), n, events, mostly, samples[-1][0] if samples else 0.0)
 
     @classmethod
     def mixed(cls, parts: Iterable[tuple[float, Distribution]]) -> Distribution:
@@ -91,7 +92,8 @@ class Distribution(msgspec.Struct, frozen=True, gc=False):
         for time in times:
             reached = min(1.0, reached + masses[time])
             shares.append(reached)
-        return cls(tuple(times), tuple(shares), sum(part.n for _, part in parts), sum(part.events for _, part in parts))
+        counts = sum(part.n for _, part in parts), sum(part.events for _, part in parts)
+        return cls(tuple(times), tuple(shares), *counts, 0.0, max(part.longest for _, part in parts))
 
     def cdf(self, t: float) -> float:
         """P(X <= t)."""
@@ -101,6 +103,20 @@ class Distribution(msgspec.Struct, frozen=True, gc=False):
     def survival(self, t: float) -> float:
         """P(X > t): the share of attempts that a hedge after `t` seconds would find still running."""
         return 1.0 - self.cdf(t)
+
+    def beyond(self, t: float, most: float = inf) -> float:
+        """The mean of min(X, most) among those X > t, where X counts as `longest` at most.
+
+        So nothing is made up of what nobody has seen: `t` itself where that is the longest.
+        """
+        index = bisect_right(self.times, t)
+        before = self.cdf(t)
+        left, total = 1.0 - before, 0.0
+        for time, share in zip(self.times[index:], self.shares[index:], strict=True):
+            total += (share - before) * min(time, most)
+            before = share
+        end = min(max(self.longest, t), most)
+        return (total + (1.0 - before) * end) / left if left > _CLOSE else end
 
     def quantile(self, p: float) -> float:
         """The shortest time that at least the share `p` does not exceed; `inf` where the estimate never reaches `p`.
