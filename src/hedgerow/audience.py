@@ -6,9 +6,21 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
-from hedgerow.events import Event, Listener
+from hedgerow.events import (
+    AttemptEnded,
+    AttemptLaunched,
+    Event,
+    FirstToken,
+    Listener,
+    RequestBilled,
+    RequestFinished,
+    RequestStarted,
+)
 
 log = logging.getLogger("hedgerow")
+BEGINNINGS = (RequestStarted, AttemptLaunched)
+OF_REQUESTS = (*BEGINNINGS, FirstToken, AttemptEnded, RequestFinished, RequestBilled)
+"""What happens in every request."""
 
 
 class Audience:
@@ -18,7 +30,11 @@ class Audience:
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._heard = {
-            kind: tuple(listener for listener in listeners if kind in getattr(listener, "kinds", (kind,)))
+            kind: tuple(
+                getattr(listener, "ears", {}).get(kind, listener)
+                for listener in listeners
+                if kind in getattr(listener, "kinds", (kind,))
+            )
             for kind in get_args(Event)
         }
 

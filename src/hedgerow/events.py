@@ -149,6 +149,7 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     answer, which was delivered since nobody had a better one. `arm` as in `RequestStarted`. `unhedged_at` is when the
     first token would have come without hedging: when it did come, where no hedge or racer won, else an
     estimate that is rather too early than too late; None where it is not known.
+    `hedges` are the attempts that were launched as hedges or racers.
     """
 
     request_id: str
@@ -166,6 +167,7 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     gate: str | None = None
     arm: Arm | None = None
     unhedged_at: float | None = None
+    hedges: tuple[int, ...] = ()
 
 
 class RequestBilled(msgspec.Struct, frozen=True, gc=False):
@@ -228,5 +230,6 @@ Event = (
 Listener = Callable[[Event], None]
 """Told of events as they happen, on the loop: it must be quick and must not raise.
 
-A listener with an attribute `kinds` (event types) is told of those only.
+A listener with an attribute `kinds` (event types) is told of those only. Where it has `ears`, a callable for each of
+them, those are called in its place.
 """

@@ -13,12 +13,11 @@ from functools import partial
 from typing import Any, cast
 
 from hedgerow.alarm import Alarm
-from hedgerow.audience import Audience
+from hedgerow.audience import BEGINNINGS, OF_REQUESTS, Audience
 from hedgerow.engine import Driver, Run
 from hedgerow.events import (
     Arm,
     AttemptEnded,
-    AttemptLaunched,
     Event,
     Failure,
     FailureClass,
@@ -26,8 +25,6 @@ from hedgerow.events import (
     Headers,
     Listener,
     Reason,
-    RequestFinished,
-    RequestStarted,
     Role,
 )
 from hedgerow.policy.ask import Ask
@@ -47,8 +44,6 @@ _PRIMARY, _FAILOVER, _HOLDOUT = Role.PRIMARY, Role.FAILOVER, Arm.HOLDOUT  # a me
 log = logging.getLogger("hedgerow")
 _BROKEN = Refusal(Reason.BREAKER, "another target is left out, and this one carries its traffic")
 _FAULTY = Refusal(Reason.BUDGET, "nobody could be asked: hedgerow itself failed at it, its log says where")
-_OF_REQUESTS = (RequestStarted, AttemptLaunched, FirstToken, AttemptEnded, RequestFinished)
-"""What happens in every request."""
 
 
 class Hedger:
@@ -67,6 +62,7 @@ class Hedger:
         "_plans",
         "_policy",
         "emit",
+        "followed",
         "name",
         "places",
         "tell",
@@ -89,8 +85,10 @@ class Hedger:
         self.tell = self._audience.tell
         """Tell every listener of an event, and learn nothing: it is about a request that runs alone."""
         self._ask_of(Judge(name, policy, shared))
-        self.watched = self._audience.hears(_OF_REQUESTS)
+        self.watched = self._audience.hears(OF_REQUESTS)
         """Whether somebody listens to what becomes of each request; else only what is learned from need be told."""
+        self.followed = self._audience.hears(BEGINNINGS)
+        """Whether somebody listens to how requests and attempts begin."""
         self._go_to(places)
         self._go_by(policy)
 

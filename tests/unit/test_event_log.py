@@ -166,6 +166,7 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "gate": "min_chars",
         "arm": "hedged",
         "unhedged_at": 2.5,
+        "hedges": [1],
     },
     RequestBilled: {
         "event": "request_billed",
@@ -283,6 +284,7 @@ EVENTS: list[Event] = [
         "min_chars",
         Arm.HEDGED,
         2.5,
+        (1,),
     ),
     RequestBilled("r1", "fast", 2.1, (BILL,)),
     RequestRepeated("r1", "fast", 2.0, False),

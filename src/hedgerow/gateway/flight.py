@@ -68,7 +68,7 @@ class Flight(Landing):
     def start(self) -> None:
         """Launch the first attempt."""
         self._exchange.listener = self
-        if self.route.hedger.watched:
+        if self.route.hedger.followed:
             records.started(self)
         if not self.protocol.hedgeable:
             self.skip(Reason.SIDE_EFFECTS, ENDPOINT, _HEDGE)
@@ -91,7 +91,7 @@ class Flight(Landing):
         launched = Attempt(self, attempt, target, role, now, held_limit)
         launched.probe = hedger.launched(target.place, self.ask, role, now)
         self.attempts.append(launched)
-        if hedger.watched:
+        if hedger.followed:
             records.launched(self, launched)
         incoming = self._incoming
         if target.key_field or incoming.key:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from hedgerow.events import Failure, Outcome, Reason, Usage
+from hedgerow.events import Failure, Outcome, Reason, Role, Usage
 from hedgerow.gateway import answers, records
 from hedgerow.gateway.delivery import Delivery
 from hedgerow.gateway.headers import Incoming
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hedgerow.gateway")
 _WON = Outcome.WON  # a member of an enum is slow to look up
+_HEDGES = (Role.HEDGE, Role.RACER)
 _FAILED = (Outcome.FAILED, Outcome.FAILED_AFTER_COMMIT)
 
 
@@ -220,6 +221,7 @@ class Landing(Paced):
         self.run.finished()
         winner = self._winner
         launched = len(self.attempts)
+        hedges = tuple(each.index for each in self.attempts if each.role in _HEDGES) if self.hedged else ()
         self.attempts.clear()  # attempts hold their flight: leave no cycle to the collector
         self._winner = None
         self._delivery = None
@@ -233,7 +235,7 @@ class Landing(Paced):
             took, route = self.time() - self.started_at, self.route.name
             log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
         if self.route.hedger.watched:
-            records.finished(self, winner, first, launched, outcome, status, usage)
+            records.finished(self, winner, first, launched, hedges, outcome, status, usage)
         if winner is not None and winner.trial is not None:
             winner.let_go()
         run_on = self.aftermath is not None and self.aftermath.landed(launched)

@@ -128,11 +128,12 @@ def finished(
     winner: Attempt | None,
     first_token_at: float | None,
     launched: int,
+    hedges: tuple[int, ...],
     outcome: Outcome,
     status: int | None,
     usage: Usage | None,
 ) -> None:
-    """A request is over, now, after so many attempts."""
+    """A request is over, now, after so many attempts, `hedges` among them."""
     rejection = None if winner is None else winner.rejection
     flight.route.hedger.emit(
         RequestFinished(
@@ -151,6 +152,7 @@ def finished(
             None if rejection is None else rejection.gate,
             flight.run.arm,
             flight.unhedged_at,
+            hedges,
         )
     )
 

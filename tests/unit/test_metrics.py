@@ -1,0 +1,228 @@
+"""What is counted for Prometheus, of requests that a gateway really served, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from hedgerow.events import (
+    AttemptEnded,
+    Bill,
+    BreakerChanged,
+    BreakerState,
+    CancelFailed,
+    Certainty,
+    Outcome,
+    RequestBilled,
+    RequestFinished,
+    RequestStarted,
+    Role,
+    Usage,
+)
+from hedgerow.telemetry.families import FAMILIES, LATENCY, Kind, Samples
+from hedgerow.telemetry.metrics import Metrics, add, merge
+from tests.effects.support import BROKEN, LATE, QUICK, STREAM, WHOLE, Sent, Story, every, settings, tell
+from tests.engine.scripted import Script
+
+HEDGING = {"routes.<name>.hedge.delay": "500ms", "routes.<name>.hedge.budget": "off"}
+
+
+def counted(story: Story) -> Samples:
+    metrics = Metrics()
+    for event in story.events:
+        if isinstance(event, metrics.kinds):
+            metrics(event)
+    return metrics.samples()
+
+
+def told(scripts: Mapping[str, Script | Sequence[Script]], sent: Sequence[Sent] = (Sent(),)) -> Samples:
+    return counted(tell(settings(HEDGING), scripts, sent))
+
+
+def count_of(value: object) -> float:
+    """How many values a histogram has."""
+    assert isinstance(value, list)
+    return sum(value[:-1])
+
+
+def test_a_request_that_is_not_hedged_is_counted_once_everywhere() -> None:
+    samples = told({"a": QUICK}, every(1.0, 3))
+    assert samples["hedgerow_requests_total"] == {("fast", "openai.chat", "won", "2xx"): 3}
+    assert samples["hedgerow_attempts_total"] == {("a", "primary", "won"): 3}
+    (side,) = samples["hedgerow_first_token_seconds"]
+    assert side == ("fast", "yes", "no", "none")
+    assert count_of(samples["hedgerow_first_token_seconds"][side]) == 3
+    assert count_of(samples["hedgerow_request_duration_seconds"][side]) == 3
+    assert "hedgerow_hedged_requests_total" not in samples
+
+
+def test_hedges_are_counted_by_their_route_and_told_apart_from_requests_without() -> None:
+    samples = told({"a": [LATE, QUICK, LATE], "b": QUICK}, every(10.0, 3))
+    assert samples["hedgerow_hedged_requests_total"] == {("fast",): 2}
+    assert samples["hedgerow_hedges_launched_total"] == {("fast",): 2}
+    assert samples["hedgerow_hedges_won_total"] == {("fast",): 2}
+    assert samples["hedgerow_attempts_total"] == {
+        ("a", "primary", "won"): 1,
+        ("a", "primary", "superseded"): 2,
+        ("b", "hedge", "won"): 2,
+    }
+    first = samples["hedgerow_first_token_seconds"]
+    assert {side[2]: count_of(value) for side, value in first.items()} == {"no": 1, "yes": 2}
+
+
+def test_a_hedge_that_does_not_win_is_launched_and_not_won() -> None:
+    samples = told({"a": LATE, "b": LATE})
+    assert samples["hedgerow_hedges_launched_total"] == {("fast",): 1}
+    assert samples["hedgerow_hedges_won_total"] == {("fast",): 0}
+
+
+def test_failovers_are_no_hedges_and_failures_have_their_class() -> None:
+    samples = told({"a": BROKEN})
+    assert samples["hedgerow_attempts_total"] == {("a", "primary", "failed"): 1, ("b", "failover", "won"): 1}
+    assert samples["hedgerow_attempt_failures_total"] == {("a", "server_error"): 1}
+    assert {side[2] for side in samples["hedgerow_first_token_seconds"]} == {"no"}
+    assert "hedgerow_hedges_launched_total" not in samples
+
+
+def test_suppressed_hedges_have_their_reason() -> None:
+    story = tell(settings({**HEDGING, "routes.<name>.hedge.kill_switch": True}), {"a": LATE}, [Sent()])
+    assert counted(story)["hedgerow_hedges_suppressed_total"] == {("fast", "hedge", "kill_switch"): 1}
+
+
+def test_histograms_put_a_value_where_prometheus_would() -> None:
+    samples = told({"a": QUICK})
+    (bins,) = samples["hedgerow_attempt_first_token_seconds"].values()
+    assert isinstance(bins, list)
+    assert bins[LATENCY.index(0.1)] == 1
+    assert bins[-1] == pytest.approx(0.1)
+
+
+def test_what_clients_choose_makes_no_series() -> None:
+    def asked(number: int) -> Sent:
+        name = f"<evil {number}>"
+        body = WHOLE.replace(b"fast", name.encode()) if number % 2 else STREAM
+        own = [(b"x-request-id", name.encode()), (b"authorization", b"Bearer " + name.encode())]
+        return Sent(number * 1.0, body, own, b"/v1/chat/completions" if number % 3 else b"/v1/" + name.encode())
+
+    passing = settings({**HEDGING, "targets.a.api_key": "passthrough", "server.default_route": "fast"})
+    story = tell(passing, {"a": [LATE, QUICK, BROKEN]}, [asked(number) for number in range(60)])
+    assert len(story.of(RequestFinished)) > 30
+    samples = counted(story)
+    labels = {label for series in samples.values() for key in series for label in key}
+    assert not [label for label in labels if "evil" in label or "Bearer" in label]
+    assert max(len(series) for series in samples.values()) <= 20
+
+
+BILLS = (
+    Bill(0, "a", Role.PRIMARY, Outcome.SUPERSEDED, Usage(10, 0), Certainty.ESTIMATED, 300, 0, 400),
+    Bill(1, "b", Role.HEDGE, Outcome.WON, Usage(10, 5), Certainty.EXACT, 1_000, 1_000, 1_000),
+)
+
+
+def billed(*bills: Bill) -> Samples:
+    metrics = Metrics()
+    metrics(RequestBilled("r-1", "fast", 1.0, bills))
+    return metrics.samples()
+
+
+def test_costs_are_whole_nano_dollars_and_what_gave_no_answer_is_extra() -> None:
+    samples = billed(*BILLS)
+    assert samples["hedgerow_cost_dollars_total"] == {
+        ("fast", "a", "primary", "estimated"): 300,
+        ("fast", "b", "hedge", "exact"): 1_000,
+    }
+    assert samples["hedgerow_extra_cost_dollars_total"] == {("fast", "a", "superseded"): 300}
+
+
+def test_a_request_alone_has_no_extra_cost_and_one_without_a_price_is_counted_apart() -> None:
+    gone = Bill(0, "a", Role.PRIMARY, Outcome.CLIENT_GONE, Usage(10, 1), Certainty.AT_LEAST, 70)
+    assert "hedgerow_extra_cost_dollars_total" not in billed(gone)
+    unpriced = Bill(0, "a", Role.PRIMARY, Outcome.WON, Usage(10, 1), Certainty.EXACT)
+    assert billed(unpriced)["hedgerow_unpriced_attempts_total"] == {("a",): 1}
+
+
+def finished(first: float | None, unhedged: float | None) -> RequestFinished:
+    return RequestFinished(
+        "r-1", "fast", "openai.chat", True, 10.0, first, 20.0, 200, 1, 2, Outcome.WON, unhedged_at=unhedged, hedges=(1,)
+    )
+
+
+def test_seconds_are_saved_where_the_first_token_came_before_it_would_have() -> None:
+    metrics = Metrics()
+    for first, unhedged in ((11.0, 14.0), (11.0, 11.0), (11.0, None), (None, 12.0)):
+        metrics(finished(first, unhedged))
+    samples = metrics.samples()
+    assert samples["hedgerow_saved_seconds_total"] == {("fast",): 3.0}
+    assert count_of(samples["hedgerow_unhedged_first_token_seconds"]["fast", "yes"]) == 3
+
+
+def test_tokens_are_told_by_kind_and_by_how_they_are_known() -> None:
+    metrics = Metrics()
+    usage = Usage(100, 20, 60, 5, 30)
+    for each in (usage, usage, Usage(7)):
+        ended = AttemptEnded("r", 0, "a", Role.PRIMARY, Outcome.WON, 0.0, 0.1, 0.2, 1.0, 200, 9, usage=each)
+        metrics(ended)
+    tokens = {kind: count for (_, kind, _), count in metrics.samples()["hedgerow_tokens_total"].items()}
+    assert tokens == {"input": 207, "output": 40, "cached_input": 120, "cache_write": 60, "reasoning": 10}
+
+
+def test_a_target_that_goes_on_after_a_cancel_is_told_until_it_does_no_more() -> None:
+    metrics = Metrics()
+    for fails in (True, True, False):
+        metrics(CancelFailed("a", fails, "seen", "warn", 1.0))
+    metrics(BreakerChanged("a", "", BreakerState.OPEN, "so", 1.0))
+    metrics(BreakerChanged("a", "", BreakerState.CLOSED, "so", 1.0))
+    samples = metrics.samples()
+    assert samples["hedgerow_target_cancel_failures_total"] == {("a",): 2}
+    assert samples["hedgerow_target_cancel_fails"] == {("a",): 0}
+    assert samples["hedgerow_breaker_opened_total"] == {("a",): 1}
+
+
+def test_it_hears_nothing_of_how_requests_begin_so_that_nothing_is_told_of_that() -> None:
+    assert RequestStarted not in Metrics().kinds
+
+
+def test_counts_of_processes_are_added_and_gauges_go_by_their_rule() -> None:
+    one: Samples = {
+        "hedgerow_controls_changed_total": {(): 2},
+        "hedgerow_processes": {(): 1},
+        "hedgerow_kill_switch": {("fast",): 0},
+        "hedgerow_quota_remaining": {("a", "1", "requests"): 50},
+        "hedgerow_loop_lag_seconds": {(): [1, 2, 0.5]},
+    }
+    other: Samples = {
+        "hedgerow_controls_changed_total": {(): 3},
+        "hedgerow_processes": {(): 1},
+        "hedgerow_kill_switch": {("fast",): 1},
+        "hedgerow_quota_remaining": {("a", "1", "requests"): 40},
+        "hedgerow_loop_lag_seconds": {(): [1, 0, 0.25]},
+        "hedgerow_of_a_later_version_total": {(): 1},
+    }
+    all_of_them: Samples = {}
+    merge(all_of_them, one)
+    merge(all_of_them, other)
+    assert all_of_them == {
+        "hedgerow_controls_changed_total": {(): 5},
+        "hedgerow_processes": {(): 2},
+        "hedgerow_kill_switch": {("fast",): 1},
+        "hedgerow_quota_remaining": {("a", "1", "requests"): 40},
+        "hedgerow_loop_lag_seconds": {(): [2, 2, 0.75]},
+    }
+    merge(all_of_them, other, alive=False)
+    assert all_of_them["hedgerow_processes"] == {(): 2}
+    assert all_of_them["hedgerow_controls_changed_total"] == {(): 8}
+
+
+def test_buckets_of_another_version_are_left_out() -> None:
+    series = {("a",): [1, 1, 0.5]}
+    add(series, ("a",), [1, 1, 1, 0.5])  # type: ignore[arg-type]  # the list's values may be any number
+    assert series == {("a",): [1, 1, 0.5]}
+
+
+def test_every_metric_counted_is_a_family_with_as_many_labels() -> None:
+    samples = told({"a": [LATE, QUICK, BROKEN]}, every(10.0, 3)) | billed(*BILLS)
+    for name, series in samples.items():
+        family = FAMILIES[name]
+        assert {len(labels) for labels in series} <= {len(family.labels)}, name
+        assert name.endswith("_total") == (family.kind is Kind.COUNTER)
