@@ -29,6 +29,7 @@ from hedgerow.policy.plan import Candidate, Place
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds
+from hedgerow.policy.terms import Terms
 
 CALLS, ROUNDS = 5_000, 30
 GOAL = 10.0
@@ -61,7 +62,7 @@ class Bench:
         self.loop = asyncio.new_event_loop()
         self.alarm = Alarm(self.loop)
         self.places = [Place(Candidate(name, name)) for name in ("a", "b")]
-        self.shared = Shared(random.random, funds=Funds(Limits(HEDGES)), prices={"a": Price(250, 2000)})
+        self.shared = Shared(random.random, funds=Funds(Limits(HEDGES)), terms={"a": Terms(Price(250, 2000))})
         health = Health({name: Watch(BreakerSettings()) for name in ("a", "b")})
         self.hedger = Hedger("fast", self.places, POLICY, health=health, shared=self.shared)
         self.judge = self.hedger._judge

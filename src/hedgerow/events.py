@@ -118,7 +118,8 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
 
     `stream`: its target was asked for a stream. `input_tokens` is an estimate from the size of the request's body.
     `model` is the one that was asked for. `sent_at` is when the request had been written to a connection.
-    `finish_reason` and `service_tier` are the upstream's own words.
+    `finish_reason` and `service_tier` are the upstream's own words. `output_limit` is the most tokens that its answer
+    may have, None where nobody limits them.
     """
 
     request_id: str
@@ -140,6 +141,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     sent_at: float | None = None
     finish_reason: str | None = None
     service_tier: str | None = None
+    output_limit: int | None = None
 
 
 class RequestFinished(msgspec.Struct, frozen=True, gc=False):

@@ -35,9 +35,9 @@ from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
 from hedgerow.policy.plan import Candidate, Place, Refusal
 from hedgerow.policy.plans import Plans
-from hedgerow.policy.price import Price
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
+from hedgerow.policy.terms import Terms
 from hedgerow.wire.limits import rate_limits
 
 _PRIMARY, _FAILOVER, _HOLDOUT = Role.PRIMARY, Role.FAILOVER, Arm.HOLDOUT  # a member of an enum is slow to look up
@@ -258,9 +258,9 @@ class Hedger:
         seconds = self._experiment.unhedged(ask, target, now - launched_at, longest, now)
         return None if seconds is None else launched_at + seconds
 
-    def price(self, target: str) -> Price | None:
-        """What its attempts cost, where that is known."""
-        return self._judge.price(target)
+    def terms(self, target: str) -> Terms:
+        """What its attempts cost."""
+        return self._judge.terms(target)
 
     def _may(
         self,

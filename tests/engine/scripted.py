@@ -29,6 +29,7 @@ from hedgerow.policy.judge import Shared
 from hedgerow.policy.plan import Candidate, Place
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
+from hedgerow.policy.terms import Terms
 from hedgerow.testing import VirtualLoop, run_virtual
 from hedgerow.wire.base import Family
 
@@ -240,7 +241,7 @@ class World:
             policy,
             listeners=[self.events.append],
             health=Health(),
-            shared=Shared(lambda: 0.0, prices=prices),
+            shared=Shared(lambda: 0.0, terms={name: Terms(price) for name, price in (prices or {}).items()}),
         )
         prefix = None if policy.gates is None else policy.gates.prefix
         judges = Gates(Gatekeeper(gates), prefix) if gates else None

@@ -144,4 +144,4 @@ def test_the_event_log_is_written_behind_an_asgi_server_too(tmp_path: Path) -> N
 
     assert asyncio.run(main()) == 502
     events = [json.loads(line)["event"] for line in log.read_bytes().splitlines()]
-    assert events == ["request_started", "attempt_launched", "attempt_ended", "request_finished"]
+    assert events == ["request_started", "attempt_launched", "attempt_ended", "request_finished", "request_billed"]

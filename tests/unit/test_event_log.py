@@ -141,6 +141,7 @@ EVERY_KIND: dict[type[Event], dict[str, Any]] = {
         "sent_at": 1.2,
         "finish_reason": "stop",
         "service_tier": "flex",
+        "output_limit": None,
     },
     RequestFinished: {
         "event": "request_finished",

@@ -21,6 +21,7 @@ from hedgerow.policy.price import Price
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Conditions, Policy
 from hedgerow.policy.spend import Funds
+from hedgerow.policy.terms import Terms
 
 A, B = Candidate("a", "one"), Candidate("b", "two")
 AFTER_2S = Choice(2.0, 1.0, "fixed")
@@ -31,7 +32,9 @@ DAY = 1_000_000
 
 
 def judge_of(policy: Policy, draw: float = 0.0, funds: Funds | None = None, **prices: Price) -> Judge:
-    judge = Judge("fast", policy, Shared(lambda: draw, funds=funds, prices=prices))
+    judge = Judge(
+        "fast", policy, Shared(lambda: draw, funds=funds, terms={name: Terms(price) for name, price in prices.items()})
+    )
     judge.knows([A, B])
     return judge
 
@@ -50,7 +53,20 @@ def ended(
 ) -> AttemptEnded:
     times = now - 1.0 if launched_at is None else launched_at, None, None, now
     return AttemptEnded(
-        ask.request_id, attempt, target, role, outcome, *times, None, 0, failure, usage, ask.stream, ask.input_tokens
+        ask.request_id,
+        attempt,
+        target,
+        role,
+        outcome,
+        *times,
+        failure.status if failure is not None and outcome is Outcome.FAILED else 200,
+        0,
+        failure,
+        usage,
+        ask.stream,
+        ask.input_tokens,
+        sent_at=times[0],
+        output_limit=ask.max_output_tokens,
     )
 
 
@@ -141,7 +157,7 @@ def test_no_sequence_of_events_gets_past_the_caps(
 
 def test_a_thousand_reservations_at_once_are_exact() -> None:
     funds = Funds(Limits(nanousd_per_day=777 * 600), Limits(Share(1.0, 300.0)))
-    judge = judge_of(Policy(delay=2.0, limits=Limits(Share(1.0, 1e6))), funds=funds, b=Price(request_nanousd=600))
+    judge = judge_of(Policy(delay=2.0, limits=Limits(Share(1.0, 1e6))), funds=funds, b=Price(request=600))
     asks = [Ask(f"r-{number}", True, tenant=f"t{number % 4}") for number in range(1000)]
     for ask in asks:
         judge.arrived(ask, 0.0)
@@ -169,9 +185,9 @@ PRICED = Policy(delay=2.0, limits=Limits(Share(0.1, 10.0), Share(0.1, 10.0), nan
         (Outcome.SUPERSEDED, None, Usage(90, 7), 90 + 2 * 7),
         (Outcome.CLIENT_GONE, None, None, 100 + 2 * 50),
         (Outcome.CLIENT_GONE, None, Usage(None, 7), 100 + 2 * 7),
-        (Outcome.FAILED, SENT, None, 100),
+        (Outcome.FAILED, SENT, None, 0),  # an error status is not billed
         (Outcome.FAILED, UNSENT, None, 0),
-        (Outcome.FAILED_AFTER_COMMIT, SENT, Usage(None, 80), 100 + 2 * 80),
+        (Outcome.FAILED_AFTER_COMMIT, SENT, Usage(None, 80), 100 + 2 * 50),
     ],
 )
 def test_it_comes_to_what_it_used(

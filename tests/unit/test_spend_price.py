@@ -54,9 +54,10 @@ def test_an_attempt_costs_its_tokens_and_its_request() -> None:
     assert Price().cost(1_000, 500) == 0
 
 
-def test_a_token_may_cost_less_than_can_be_counted_and_a_started_unit_counts() -> None:
+def test_a_token_may_cost_less_than_can_be_counted_and_half_a_unit_counts_as_one() -> None:
     price = Price.parse("0.0375")  # 37.5 nano-dollars a token
     assert [price.cost(tokens, 0) for tokens in (1, 2, 3)] == [38, 75, 113]
+    assert [Price(1_499_999).cost(1, 0), Price(1_500_000).cost(1, 0)] == [1, 2]
 
 
 def test_numbers_of_tokens_that_cannot_be_cost_nothing() -> None:
@@ -68,8 +69,7 @@ rates = st.integers(0, 10**14)
 
 
 @given(rate=rates, out_rate=rates, request=rates, tokens=st.integers(0, 10**7), out_tokens=st.integers(0, 10**7))
-def test_the_cost_is_exact_but_for_the_last_unit(
-    rate: int, out_rate: int, request: int, tokens: int, out_tokens: int
-) -> None:
+def test_the_cost_is_exact_to_half_a_unit(rate: int, out_rate: int, request: int, tokens: int, out_tokens: int) -> None:
     exact = Fraction(rate * tokens + out_rate * out_tokens, 1_000_000) + request
-    assert 0 <= Price(rate, out_rate, request).cost(tokens, out_tokens) - exact < 1
+    error = Price(rate, out_rate, request).cost(tokens, out_tokens) - exact
+    assert Fraction(-1, 2) < error <= Fraction(1, 2)

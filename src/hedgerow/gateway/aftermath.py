@@ -16,6 +16,8 @@ from hedgerow.events import Outcome, Usage
 from hedgerow.gateway.keeping import Content, Keeping, Record
 from hedgerow.gateway.trial import answer_in
 from hedgerow.policy.alternatives import NO_DOCUMENT, KeepSettings, Saying
+from hedgerow.policy.billing import cost
+from hedgerow.policy.price import Price
 from hedgerow.wire.request import forbids_storing
 from hedgerow.wire.whole import is_event_stream
 
@@ -173,7 +175,7 @@ class Aftermath:
         if made is None:
             made = 0 if ask.stream else ask.expected_output
         read = ask.input_tokens if usage is None or usage.input_tokens is None else usage.input_tokens
-        price = self.flight.route.hedger.price(attempt.target.name)
+        price = self._price(attempt)
         return settings.allows(0 if price is None else price.cost(read, made), read + made)
 
     def won(self) -> None:
@@ -239,8 +241,9 @@ class Aftermath:
         return msgspec.Raw(body)
 
     def _cost(self, attempt: Attempt, usage: Usage | None) -> int | None:
-        price = self.flight.route.hedger.price(attempt.target.name)
-        if price is None or usage is None or usage.output_tokens is None:
-            return None
-        read = self.flight.ask.input_tokens if usage.input_tokens is None else usage.input_tokens
-        return price.cost(read, usage.output_tokens)
+        price = self._price(attempt)
+        return None if price is None or usage is None else cost(usage, price)
+
+    def _price(self, attempt: Attempt) -> Price | None:
+        flight, target = self.flight, attempt.target
+        return flight.route.hedger.terms(target.name).price(flight.question.model(target))

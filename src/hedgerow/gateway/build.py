@@ -27,6 +27,7 @@ from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.naming import RouteNames
 from hedgerow.policy.plan import Candidate, Place
+from hedgerow.policy.terms import Terms
 from hedgerow.state.redis_log import RedisLog
 from hedgerow.wire.base import Family
 from hedgerow.wire.override import tree_of
@@ -118,7 +119,7 @@ class Builder:
         """What all routes have in common."""
         targets = blueprint.targets
         self._health.watch({name: Watch(each.breaker, each.model is None) for name, each in targets.items()})
-        self._shared.prices = {name: each.price for name, each in targets.items() if each.price is not None}
+        self._shared.terms = {name: Terms(each.price) for name, each in targets.items()}
         self._shared.funds.resize(blueprint.budget, blueprint.tenant_budget, now)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from hedgerow.events import Failure, Outcome, Reason, Role, Usage
+from hedgerow.events import AttemptEnded, Failure, Outcome, Reason, Role, Usage
 from hedgerow.gateway import answers, records
 from hedgerow.gateway.delivery import Delivery
 from hedgerow.gateway.headers import Incoming
@@ -40,6 +40,7 @@ class Landing(Paced):
         "aftermath",
         "ask",
         "attempts",
+        "ends",
         "facts",
         "hedged",
         "protocol",
@@ -67,6 +68,8 @@ class Landing(Paced):
         self._paused = False
         self._exchange = exchange
         self.attempts: list[Attempt] = []
+        self.ends: tuple[AttemptEnded, ...] = ()
+        """How its attempts ended, where somebody wants to hear what they came to."""
         self._delivery: Delivery | None = None
         self._gone = False
         self.hedged = False
@@ -91,18 +94,27 @@ class Landing(Paced):
         if self not in self._gateway.flights:
             return
         for attempt in self.attempts:
-            attempt.cancel()
-            attempt.end()
-            if attempt.probe is not None:
-                self.route.hedger.over(attempt.probe)
-            if self.aftermath is not None:
-                self.aftermath.over(attempt)
+            self._abandon(attempt)
         if self._exchange.started:
             self._exchange.abort()
         else:
             body = self.protocol.error_body(500, "hedgerow itself failed; its log says how", kind="server_error")
             self._exchange.respond(500, answers.JSON, body)
         self._finish(Outcome.FAILED, None)
+
+    def _abandon(self, attempt: Attempt) -> None:
+        over = attempt.ended
+        attempt.cancel()
+        attempt.end()
+        if attempt.probe is not None:
+            self.route.hedger.over(attempt.probe)
+        if self.aftermath is not None:
+            self.aftermath.over(attempt)
+        if not over and self.route.hedger.watched:
+            try:
+                records.crashed(self, attempt)
+            except Exception:  # the fault may lie there
+                log.exception("request %s: nor can be told how an attempt ended", self.request_id)
 
     def ended(self, ending: Ending) -> None:
         """The committed answer's body ended, broke off, or said that it is complete."""
@@ -251,5 +263,7 @@ class Landing(Paced):
         """None of its so many attempts runs any more: nothing of the request needs be remembered."""
         self.aftermath = None  # they hold each other: leave no cycle to the collector
         self._gateway.claimed.discard(self.request_id)
+        if self.ends:
+            records.billed(self)
         if attempts > 1 or self.skipped is not None:
             self.route.hedger.finished(self.request_id, attempts, self.time())

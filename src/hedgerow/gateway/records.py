@@ -10,15 +10,18 @@ from hedgerow.events import (
     AttemptEnded,
     AttemptLaunched,
     Failure,
+    FailureClass,
     FirstToken,
     HedgeSkipped,
     Outcome,
     Reason,
+    RequestBilled,
     RequestFinished,
     RequestStarted,
     Role,
     Usage,
 )
+from hedgerow.policy.billing import bills
 from hedgerow.policy.gates.gate import Rejection
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from hedgerow.gateway.landing import Landing
 
 _WON, _PRIMARY = Outcome.WON, Role.PRIMARY  # a member of an enum is slow to look up
+_OUR_FAULT = Failure(FailureClass.PROTOCOL, "hedgerow itself failed; its log says how")
 _MODEL = 200
 """Characters of a model's name that are told; clients may send anything."""
 
@@ -99,28 +103,43 @@ def ended(
         return usage
     if usage is None and outcome is not _WON:
         usage = attempt.usage()
-    tell(
-        AttemptEnded(
-            flight.request_id,
-            attempt.index,
-            attempt.target.name,
-            attempt.role,
-            outcome,
-            attempt.launched_at,
-            attempt.headers_at,
-            attempt.first_token_at,
-            flight.time(),
-            attempt.status,
-            attempt.tally(),
-            failure,
-            usage,
-            flight.ask.stream,
-            flight.ask.input_tokens,
-            _told(flight.question.model(attempt.target)),
-            None if attempt.call is None else attempt.call.sent_at,
-        )
-    )
+    event = _end(flight, attempt, outcome, failure, usage)
+    tell(event)
+    if hedger.watched:
+        flight.ends = (*flight.ends, event)
     return usage
+
+
+def crashed(flight: Landing, attempt: Attempt) -> None:
+    """Something of ours has raised, and an attempt is broken off for it: nothing is learned from that."""
+    event = _end(flight, attempt, Outcome.FAILED, _OUR_FAULT, attempt.usage())
+    flight.route.hedger.tell(event)
+    flight.ends = (*flight.ends, event)
+
+
+def _end(
+    flight: Landing, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None
+) -> AttemptEnded:
+    return AttemptEnded(
+        flight.request_id,
+        attempt.index,
+        attempt.target.name,
+        attempt.role,
+        outcome,
+        attempt.launched_at,
+        attempt.headers_at,
+        attempt.first_token_at,
+        flight.time(),
+        attempt.status,
+        attempt.tally(),
+        failure,
+        usage,
+        flight.ask.stream,
+        flight.ask.input_tokens,
+        _told(flight.question.model(attempt.target)),
+        None if attempt.call is None else attempt.call.sent_at,
+        output_limit=_limit(flight),
+    )
 
 
 def finished(
@@ -155,6 +174,21 @@ def finished(
             hedges,
         )
     )
+
+
+def billed(flight: Landing) -> None:
+    """None of a request's attempts runs any more."""
+    hedger = flight.route.hedger
+    came_to = bills(flight.ends, hedger.terms, metered=flight.protocol.hedgeable)
+    hedger.emit(RequestBilled(flight.request_id, flight.route.name, flight.time(), came_to))
+
+
+def _limit(flight: Landing) -> int | None:
+    """The most tokens that an answer may have; None where nobody limits them."""
+    facts = flight.facts
+    if facts.inputs is not None:  # embeddings: vectors are no tokens
+        return 0
+    return None if "n" in facts.needs else flight.ask.max_output_tokens
 
 
 def _told(model: str | None) -> str | None:

@@ -16,6 +16,7 @@ from hedgerow.events import AttemptEnded, FirstToken, Outcome, Reason, Role
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
 from hedgerow.policy.auto import PROMPTS
+from hedgerow.policy.billing import bill
 from hedgerow.policy.budget import Share
 from hedgerow.policy.controls import Controls
 from hedgerow.policy.correlation import assumed
@@ -29,17 +30,16 @@ from hedgerow.policy.lineup import Lineup, lineup_of, where_of
 from hedgerow.policy.notices import Notices
 from hedgerow.policy.outage import Throttle
 from hedgerow.policy.plan import Candidate, Refusal
-from hedgerow.policy.price import Price
 from hedgerow.policy.quota import Quota, QuotaGuard
 from hedgerow.policy.rules import Choice, Rules
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
 from hedgerow.policy.sticky import Sessions, changed
+from hedgerow.policy.terms import UNKNOWN, Terms
 from hedgerow.policy.when import When
 from hedgerow.policy.where import Where
 from hedgerow.units import parse_duration
 
-_FREE = Price()
 _PRIMARY = Role.PRIMARY
 _RACE = Choice(inf, 1.0, "race")
 
@@ -47,14 +47,15 @@ _RACE = Choice(inf, 1.0, "race")
 class Shared:
     """What the routes of a process have in common. `draw` gives numbers in [0, 1)."""
 
-    __slots__ = ("controls", "draw", "funds", "kill_switch", "prices", "quota")
+    __slots__ = ("controls", "draw", "funds", "kill_switch", "quota", "terms")
 
     def __init__(
-        self, draw: Callable[[], float], *, funds: Funds | None = None, prices: Mapping[str, Price] | None = None
+        self, draw: Callable[[], float], *, funds: Funds | None = None, terms: Mapping[str, Terms] | None = None
     ) -> None:
         self.draw = draw
         self.funds = Funds() if funds is None else funds
-        self.prices = dict(prices or {})
+        self.terms = dict(terms or {})
+        """Of each target."""
         self.quota = Quota()
         self.kill_switch = KillSwitch("all routes")
         self.controls = Controls()
@@ -127,7 +128,8 @@ class Judge:
             if (refusal := self._refuses(ask, choice, primary, backup, now)) is not None:
                 return refusal
         output = ask.expected_output
-        cost = self._shared.prices.get(backup.target, _FREE).cost(ask.input_tokens, output)
+        price = self.terms(backup.target).price(ask.model)
+        cost = 0 if price is None else price.cost(ask.input_tokens, output)
         refusal = self.spend.reserve(ask, role, attempt, cost, ask.input_tokens + output, now)
         if refusal is None and role is Role.HEDGE and self._policy.shadow:
             self.spend.settle(ask.request_id, attempt, 0, 0, now)  # its number counts, its money was never spent
@@ -146,9 +148,9 @@ class Judge:
         if event.role is not _PRIMARY:
             self._settle(event)
 
-    def price(self, target: str) -> Price | None:
-        """What its attempts cost, where that is known."""
-        return self._shared.prices.get(target)
+    def terms(self, target: str) -> Terms:
+        """What its attempts cost."""
+        return self._shared.terms.get(target, UNKNOWN)
 
     def finished(self, request_id: str, attempts: int, now: float) -> None:
         """A request of more than one attempt is over: nothing of it is kept, whatever has happened to it."""
@@ -219,15 +221,12 @@ class Judge:
         if event.failure is not None and event.failure.unsent:
             self.spend.give_back(event.request_id, event.attempt, event.ended_at)
             return
-        usage = event.usage
-        made = None if usage is None else usage.output_tokens
-        read = event.input_tokens if usage is None or usage.input_tokens is None else usage.input_tokens
-        if made is None and event.outcome not in (Outcome.SUPERSEDED, Outcome.FAILED):
+        if event.usage is None and event.outcome not in (Outcome.SUPERSEDED, Outcome.FAILED):
             self.spend.settle(event.request_id, event.attempt, None, None, event.ended_at)
             return
-        price = self._shared.prices.get(event.target, _FREE)
-        cost = price.cost(read, made or 0)
-        self.spend.settle(event.request_id, event.attempt, cost, read + (made or 0), event.ended_at)
+        came_to = bill(event, self.terms(event.target))
+        tokens = (came_to.usage.input_tokens or 0) + (came_to.usage.output_tokens or 0)
+        self.spend.settle(event.request_id, event.attempt, came_to.nanousd or 0, tokens, event.ended_at)
 
     def _where(self) -> Where | None:
         return where_of(self._policy.order, self._latency, self._hedge_cost, races=self._policy.width > 1)
@@ -285,7 +284,7 @@ class Judge:
         return None if law is None else law.mostly
 
     def _hedge_cost(self, target: str, size: int) -> float:
-        price = self._shared.prices.get(target)
+        price = self.terms(target).price(None)
         return float(PROMPTS[size]) if price is None else max(float(price.cost(PROMPTS[size], EXPECTED_OUTPUT)), 1.0)
 
     def _correlation(self, primary: str, backup: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
@@ -29,20 +30,74 @@ def show_dollars(amount: int) -> str:
     return f"{'-' if amount < 0 else ''}${whole}{decimals}"
 
 
-class Price(msgspec.Struct, frozen=True, gc=False):
-    """The price of one target's attempts: tokens by the million, since a single one may cost half a nano-dollar."""
+class Price(msgspec.Struct, frozen=True):
+    """What attempts cost: nano-dollars per million tokens, since a single one may cost half a nano-dollar.
 
-    input_nanousd_per_million: int = 0
-    output_nanousd_per_million: int = 0
-    request_nanousd: int = 0
+    `request` are nano-dollars per request. Tokens read from a cache or written to one are among those of the input; a
+    price of None is that of other input (`cache_write_1h`: that of `cache_write`). `above`: dearer prices for requests
+    with more tokens of input than so many, all of whose tokens cost that, the lowest first. `tiers`: by the provider's
+    word for a tier of service, what it costs there.
+    """
+
+    input: int = 0
+    output: int = 0
+    request: int = 0
+    cached_input: int | None = None
+    cache_write: int | None = None
+    cache_write_1h: int | None = None
+    above: tuple[tuple[int, Price], ...] = ()
+    tiers: dict[str, Price] = {}
 
     @classmethod
     def parse(cls, input_usd: str = "0", output_usd: str = "0", request_usd: str = "0") -> Price:
         """From decimal dollars: per million tokens of prompt, of answer, and per request. Raises `ValueError`."""
         return cls(nanousd(input_usd), nanousd(output_usd), nanousd(request_usd))
 
-    def cost(self, input_tokens: int, output_tokens: int) -> int:
-        """Nano-dollars of an attempt, a started one counted whole. Numbers of tokens below 0 count as 0."""
-        tokens = max(input_tokens, 0) * self.input_nanousd_per_million
-        tokens += max(output_tokens, 0) * self.output_nanousd_per_million
-        return -(-tokens // _MILLION) + self.request_nanousd
+    def in_tier(self, tier: str | None) -> Price | None:
+        """The prices of this tier of service, by the provider's word for it; None where they are not known."""
+        if tier is None:
+            return self
+        word = tier.lower()
+        return self.tiers.get(word, self if word in STANDARD else None)
+
+    def cost(self, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> int:
+        """Nano-dollars of an attempt, rounded once, to the nearest and half up.
+
+        `cached` of the input were read from a cache and `written` to one. Numbers of tokens below 0 count as 0.
+        """
+        read, made = max(input_tokens, 0), max(output_tokens, 0)
+        price = self
+        for more_than, dearer in self.above:
+            if read > more_than:
+                price = dearer
+        tokens = read * price.input + made * price.output
+        if cached > 0 and price.cached_input is not None:
+            tokens += min(cached, read) * (price.cached_input - price.input)
+        if written > 0 and price.cache_write is not None:
+            tokens += min(written, read - min(max(cached, 0), read)) * (price.cache_write - price.input)
+        return (tokens + _MILLION // 2) // _MILLION + price.request
+
+    @property
+    def cheapest_input(self) -> Price:
+        """The same, with all input at the least that any of it may cost."""
+        return self._with_input(min)
+
+    @property
+    def dearest_input(self) -> Price:
+        """The same, with all input at the most that any of it may cost."""
+        return self._with_input(max)
+
+    def _with_input(self, which: Callable[[list[int]], int]) -> Price:
+        special = (self.cached_input, self.cache_write, self.cache_write_1h)
+        return msgspec.structs.replace(
+            self,
+            input=which([self.input, *(rate for rate in special if rate is not None)]),
+            cached_input=None,
+            cache_write=None,
+            cache_write_1h=None,
+            above=tuple((more_than, price._with_input(which)) for more_than, price in self.above),
+        )
+
+
+STANDARD = frozenset({"", "auto", "default", "standard", "on_demand"})
+"""What providers call the tier of service that the plain price is for."""
