@@ -95,7 +95,10 @@ class Replay:
         health: Health | None = None,
         listeners: Sequence[Listener] = (),
         rate: float = RATE,
+        name: str = "",
     ) -> None:
+        self.name = name
+        """What the requests' names begin with."""
         self.loop, self.world, self.random, self.places, self._rate = loop, world, random, at, rate
         self.alarm = Alarm(loop)
         self.hedger = Hedger("replay", at, policy, health=health, shared=Shared(random.random), listeners=listeners)
@@ -169,13 +172,14 @@ class _Flight:
     def __init__(self, replay: Replay, index: int) -> None:
         self._replay, self._index, self._attempts = replay, index, list[_Attempt]()
         self._started_at = now = replay.loop.time()
-        self._ask = Ask(str(index), stream=True, input_tokens=replay.tokens[index], started_at=now)
+        self._ask = Ask(f"{replay.name}{index}", stream=True, input_tokens=replay.tokens[index], started_at=now)
         self._run, self._order = replay.hedger.run(self, self._ask, now, replay.alarm)
 
     def start(self) -> None:
         told = self._replay.told
         told.came_at[self._index] = self._started_at
         told.first_place[self._index] = self._order[0]
+        told.arms.append(self._run.arm)
         self._run.start(self._started_at)
 
     def launch(self, attempt: int, candidate: int, role: Role) -> None:

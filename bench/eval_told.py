@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hedgerow.events import Reason
+from hedgerow.events import Arm, Reason
 from hedgerow.policy.budget import Share
 
 
@@ -20,6 +20,8 @@ class Told:
     failovers: list[int]
     first_place: list[int]
     """Where the first attempt went."""
+    arms: list[Arm | None] = field(default_factory=list)
+    """Which side of an experiment each was on."""
     skipped: Counter[Reason] = field(default_factory=Counter)
     most: float = 0.0
     """The most hedges in any stretch of time beyond what the budget's share and minutes grant: at most its burst."""
