@@ -3,6 +3,7 @@
     HedgerowError
     ├── ConfigError              the configuration cannot work: file, line, key, what is allowed
     ├── RequestError             the client's request is at fault; carries the HTTP status to answer with
+    ├── LedgerError              the ledger cannot be read or written
     └── UpstreamError            an upstream call did not give a whole answer
         ├── ConnectFailed        no connection: refused, unreachable, DNS, TLS, proxy, connect timeout
         ├── PoolExhausted        no free connection within the queue's length or timeout
@@ -39,6 +40,10 @@ class RequestError(HedgerowError):
         self.message = message
         self.code = code
         self.param = param
+
+
+class LedgerError(HedgerowError):
+    """The ledger cannot be read or written: there is none, its database refuses, its tables are of a later version."""
 
 
 class UpstreamError(HedgerowError):

@@ -1,0 +1,183 @@
+"""Keeps a writer running and fed. Requests never wait for it: what does not find room is lost, and said."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any, Final
+
+import msgspec
+
+import hedgerow
+from hedgerow.ledger.backlog import Backlog
+from hedgerow.ledger.book import Book
+from hedgerow.ledger.record import FRAME, Hello, Record, Repeat, Reply, decode_reply, encode, frame
+
+log = logging.getLogger("hedgerow.ledger")
+
+PATIENCE: Final = 10.0
+"""Seconds that the writer has at the end to write what is left."""
+RESTART: Final = 1.0
+"""Seconds after which a writer that has died is started again."""
+STEP: Final = 100
+"""Records of requests under way that are told before others have their turn on the loop."""
+_REMIND: Final = 30.0
+"""Seconds after which it is said again that records are lost."""
+
+
+class LedgerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a gateway's ledger is, and how it is kept. Times are seconds, None for ever; `queue` is bytes."""
+
+    url: str
+    flush: float = 0.5
+    keep: float | None = 30 * 86_400.0
+    keep_hourly: float | None = 730 * 86_400.0
+    queue: int = 64 << 20
+
+    def __repr__(self) -> str:
+        return "<LedgerSettings>"  # the URL may hold a password
+
+
+class Feed:
+    """A ledger as the gateway has it: `book` listens, `backlog` counts. Made on the running loop."""
+
+    def __init__(self, settings: LedgerSettings, loop: asyncio.AbstractEventLoop, epoch: float) -> None:
+        self.backlog = Backlog(settings.queue)
+        self.book = Book(self._add)
+        self._settings = settings
+        self._loop = loop
+        self._hello = Hello(
+            url=settings.url,
+            key=secrets.token_hex(16),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=hedgerow.__version__,
+            epoch=epoch,
+            keep=settings.keep,
+            keep_hourly=settings.keep_hourly,
+        )
+        self._unfinished: Iterator[Record] = iter(())
+        self._more = asyncio.Event()
+        self._closing = False
+        self._said_lost = 0
+        self._say_lost_at = 0.0
+        self._timer = loop.call_later(settings.flush, self._flush)
+        self._keeper = loop.create_task(self._keep_running())
+
+    async def close(self) -> None:
+        """Write what is left, within `PATIENCE`."""
+        self._timer.cancel()
+        for record in chain(self._unfinished, self.book.unfinished()):
+            self._add(record)
+        self.backlog.close_batch()
+        self._closing = True
+        self._more.set()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._keeper
+        except TimeoutError:
+            pass
+        if left := self.backlog.give_up():
+            log.error("ledger: %d records could not be written before the end and are lost", left)
+
+    def _add(self, record: Record | Repeat) -> None:
+        if not self.backlog.add(record):
+            self._say_lost()
+
+    def _say_lost(self) -> None:
+        now, lost = self._loop.time(), self.backlog.lost
+        if now >= self._say_lost_at:
+            self._say_lost_at = now + _REMIND
+            log.error(
+                "ledger: %d records are lost, %d since this was last said: what waits to be written fills the queue"
+                " (server.ledger.queue)",
+                lost,
+                lost - self._said_lost,
+            )
+            self._said_lost = lost
+
+    def _flush(self) -> None:
+        """Give out what came since the last time."""
+        self._unfinished = self.book.unfinished()
+        self._flush_some()
+
+    def _flush_some(self) -> None:
+        told = 0
+        for record in islice(self._unfinished, STEP):
+            self._add(record)
+            told += 1
+        if told == STEP:
+            self._timer = self._loop.call_later(0.0, self._flush_some)
+            return
+        self.backlog.close_batch()
+        self._more.set()
+        self._timer = self._loop.call_later(self._settings.flush, self._flush)
+
+    async def _keep_running(self) -> None:
+        while True:
+            try:
+                await self._run_writer()
+            except OSError as error:
+                log.error("ledger: its writer cannot be started: %s", error.strerror or error)
+            if self._closing and not self.backlog.queued:
+                return
+            if not self._closing:
+                log.error("ledger: its writer has died and is started again; nothing is lost by that")
+            self.backlog.again()
+            await asyncio.sleep(RESTART)
+
+    async def _run_writer(self) -> None:
+        """Start a writer, and feed it until it ends."""
+        command = (sys.executable, "-P", "-m", "hedgerow.ledger.writer")
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        feeding = asyncio.ensure_future(self._feed(process))
+        try:
+            await self._hear(process)
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def _feed(self, process: Process) -> None:
+        pipe: Any = process.stdin
+        try:
+            pipe.write(frame(0, encode(self._hello)))
+            while True:
+                while (batch := self.backlog.next()) is not None:
+                    pipe.write(batch)
+                    await pipe.drain()
+                if self._closing:
+                    pipe.close()
+                    return
+                self._more.clear()
+                await self._more.wait()
+        except ConnectionError:
+            pass  # it has died, which `_hear` is told of too
+
+    async def _hear(self, process: Process) -> None:
+        pipe: Any = process.stdout
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                length, number = FRAME.unpack(await pipe.readexactly(FRAME.size))
+                self._obey(number, decode_reply(await pipe.readexactly(length)))
+
+    def _obey(self, number: int, reply: Reply) -> None:
+        self.backlog.confirm(number, reply.refused)
+        if reply.refused:
+            log.error("ledger: the database would not take %d records; they are lost", reply.refused)
+        if reply.note is not None:
+            log.warning("ledger: %s", reply.note)
+        if reply.trouble:
+            log.error("ledger: cannot be written: %s (kept in memory and tried again)", reply.trouble)
+        elif reply.trouble is not None:
+            log.warning("ledger: is written again; %d records were lost", self.backlog.lost)
