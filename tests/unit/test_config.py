@@ -138,6 +138,7 @@ server:
   log_level: debug
   event_log: events.jsonl
   redis: rediss://:word@cache:6380/2
+  ledger: {url: "postgres://me:pw@db.example:5433/costs", flush: 100ms, keep: 7d, keep_hourly: off, queue: 8MiB}
 """
 
 ISSUE = """\
@@ -229,6 +230,9 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert (fast.losers, list(fast.keep.model_dump().values())) == ("keep", [5.0, 500_000_000, 9000, 3600.0, "content"])
     assert full.server.redis is not None
     assert full.server.redis.get_secret_value() == "rediss://:word@cache:6380/2"
+    assert full.server.ledger.url is not None
+    assert full.server.ledger.url.get_secret_value() == "postgresql://me:pw@db.example:5433/costs"
+    assert list(full.server.ledger.model_dump().values())[1:] == [0.1, 7 * 86_400.0, None, 8 << 20]
     assert full.server.event_log == folder / "events.jsonl"
     assert fast.timeouts.model_dump() == {"first_token": 3.0, "stall": 2.0, "total": 60.0}
     server = full.server

@@ -577,7 +577,29 @@ ROUTES = [
 ]
 
 REDIS_URL = "expected the URL of a Redis, such as redis://127.0.0.1:6379/0, rediss://:password@host:6380"
+LEDGER_URL = (
+    "expected the URL of a database: sqlite:///hedgerow-ledger.db, sqlite:////var/lib/ledger.db, postgresql://host/name"
+)
 SERVER = [
+    *(
+        (f"no database: {written}", server(f"ledger: {{url: {written}}}"), [f"4: server.ledger.url: {LEDGER_URL}"])
+        for written in ("ledger.db", "mysql://me:pw@host/db", "'sqlite:///:memory:'", "sqlite://", "7", "[x]")
+    ),
+    (
+        "a ledger in no folder",
+        server("ledger: {url: 'sqlite:////no/such/l.db'}"),
+        ["4: server.ledger.url: there is no folder /no/such"],
+    ),
+    (
+        "a ledger that is a word",
+        server("ledger: maybe"),
+        ["4: server.ledger: got text; expected a mapping such as {url: 'sqlite:///hedgerow-ledger.db'}, or on"],
+    ),
+    (
+        "sums that go before their rows",
+        server("ledger: {url: 'sqlite:///l.db', keep: 90d, keep_hourly: 30d}"),
+        ["4: server.ledger.keep_hourly: must be at least as long as keep"],
+    ),
     *(
         (f"no Redis: {written}", server(f"redis: {written}"), [f"4: server.redis: {REDIS_URL}"])
         for written in ("localhost:6379", "http://x", "redis://", "redis://host/name", "6379", "[redis://host]")
@@ -838,6 +860,7 @@ BEYOND_A_SCHEMA = {
     *("a port too high", "IPv6 without brackets", "a port from the environment", "a key that is not there"),
     *("an unknown default route", "passthrough with keys of our own", "a circle", "no host", "a URL with an umlaut"),
     *("a bad proxy with a password", "two models", "a field within another", "a number that JSON does not know"),
+    *("a ledger in no folder", "sums that go before their rows"),
     *("an option that is too much", "one key and several", "a key twice", "an account of several keys"),
 }
 FOR_A_SCHEMA = [case for case in SECTIONS + TARGETS + ROUTES + SERVER if case[0] not in BEYOND_A_SCHEMA]

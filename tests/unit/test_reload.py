@@ -27,6 +27,7 @@ from hedgerow.gateway.reload_read import read_again
 from hedgerow.gateway.reload_watch import INTERVAL, FileWatch, stamp_of
 from hedgerow.http.client_tls import tls_context
 from hedgerow.http.limits import Limits
+from hedgerow.ledger.settings import LedgerSettings
 from hedgerow.testing import VirtualLoop, run_virtual
 from tests.e2e.support import until
 from tests.effects.support import SILENT
@@ -34,6 +35,7 @@ from tests.engine.scripted import JSON, Answer
 from tests.unit.admin_support import ADMIN, Running, blueprint, play
 
 WITH_C = {**ADMIN, "targets": {**ADMIN["targets"], "c": {"base_url": "http://c.example/v1"}}}
+LEDGER = LedgerSettings(url="sqlite:///l.db", flush=0.5, keep=None, keep_hourly=None, queue=1 << 20)
 LIMITED = Answer([(0.0, b"{}")], status=429, headers=[*JSON, (b"retry-after", b"30")])
 
 
@@ -299,6 +301,7 @@ def test_who_is_out_stays_out() -> None:
         ({"certificate": Certificate(cert="c", key="k")}, ["server.tls"]),
         ({"event_log": "x"}, ["server.event_log"]),
         ({"redis": "redis://x"}, ["server.redis"]),
+        ({"ledger": LEDGER}, ["server.ledger"]),
         ({"http": Limits(header_bytes=1)}, ["server.limits.header_bytes"]),
         ({"http": Limits(body_bytes=1)}, ["server.limits.body_bytes"]),
         ({"http": Limits(header_timeout=1)}, ["server.timeouts.header"]),
@@ -326,7 +329,7 @@ def test_what_cannot_change_in_a_running_process_is_named(server: Mapping[str, A
 
 def test_every_setting_of_the_server_is_either_applied_or_named() -> None:
     applied = {"api_keys", "held_bytes", "answer_bytes", "replay_bytes", "drain", "log_level", "admin_token", "reload"}
-    named = {"host", "port", "reuse_port", "certificate", "http", "event_log", "redis"}
+    named = {"host", "port", "reuse_port", "certificate", "http", "event_log", "redis", "ledger"}
     assert applied | named == set(blueprint().server.__struct_fields__)
 
 

@@ -15,6 +15,7 @@ from hedgerow.config.describe import all_keys, describe
 from hedgerow.config.environment import from_environment
 from hedgerow.config.gates import Gates
 from hedgerow.config.hedge import Cap, Hedge, Outage, Spend
+from hedgerow.config.ledger import Ledger
 from hedgerow.config.load import load, loads
 from hedgerow.config.network import Address, SecretFile
 from hedgerow.config.route import Route, Timeouts
@@ -30,6 +31,7 @@ __all__ = [
     "Connections",
     "Gates",
     "Hedge",
+    "Ledger",
     "Limits",
     "Outage",
     "Price",

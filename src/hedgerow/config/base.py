@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -17,6 +17,9 @@ Patience = Annotated[float, duration(0.001, DAY)]
 
 class Model(BaseModel):
     """Immutable, knows all its keys, and keeps values (which may be secrets) out of its error messages."""
+
+    in_short: ClassVar[tuple[object, ...]] = ()
+    """What may stand in place of the whole section."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 

@@ -16,6 +16,7 @@ _EXAMPLES: Mapping[str, str] = {
     "hedge": "{delay: 2s}",
     "idempotency": "{window: 10m}",
     "keep": "{max_time: 30s}",
+    "ledger": "{url: 'sqlite:///hedgerow-ledger.db'}, or on",
     "limits": "{body_bytes: 64MiB}",
     "only_if": "{streaming: true}",
     "outage": "{max_tokens: 20}",

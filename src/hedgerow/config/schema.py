@@ -37,8 +37,11 @@ def json_schema() -> dict[str, Any]:
 
 
 def _may_be_empty(schema: dict[str, Any]) -> dict[str, Any]:
-    """`server:` with nothing below it means the defaults."""
-    return {"anyOf": [schema, {"type": "null"}]} if "$ref" in schema else schema
+    """`server:` with nothing below it means the defaults; some sections may be a word."""
+    if "$ref" not in schema:
+        return schema
+    words = next((each.in_short for each in models() if schema["$ref"] == f"#/$defs/{each.__name__}"), ())
+    return {"anyOf": [schema, {"type": "null"}, *([{"enum": list(words)}] if words else [])]}
 
 
 def _tidy(schema: Any) -> None:

@@ -10,6 +10,7 @@ from pydantic import SecretStr, model_validator
 from hedgerow.config.base import DAY, GIB, KIB, MIB, Model, Patience
 from hedgerow.config.fields import FLAG, OUTPUT, REQUIRED_FILE, duration, one_of, problem, size, text
 from hedgerow.config.hedge import Cap
+from hedgerow.config.ledger import Ledger
 from hedgerow.config.network import ADDRESS, API_KEYS, TOKEN, TOKEN_FILE, Address, SecretFile
 from hedgerow.config.redis import REDIS
 
@@ -103,6 +104,7 @@ Left out: the first one."""
     event_log: Annotated[Path | None, OUTPUT] = None
     """A file to which one line of JSON is added for everything that happens to requests and attempts: when each was \
 sent, its first token, tokens, outcome, why no hedge started. No prompts, answers or keys."""
+    ledger: Ledger = Ledger()
     redis: Annotated[SecretStr | None, REDIS] = None
     """A Redis in which several gateways (or processes, see `reuse_port`) share the answers of losers that routes keep \
 (`losers: keep`), so that each can show what another has kept. Left out, each has its own. Needs `hedgerow[redis]`."""

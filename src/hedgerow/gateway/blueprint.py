@@ -14,6 +14,7 @@ import msgspec
 from hedgerow.events import Headers
 from hedgerow.http.client_settings import PoolSettings
 from hedgerow.http.limits import Limits
+from hedgerow.ledger.settings import LedgerSettings
 from hedgerow.policy.account import UNLIMITED
 from hedgerow.policy.account import Limits as Allowance
 from hedgerow.policy.alternatives import KeepSettings
@@ -140,6 +141,7 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
     admin_token: str | None = None
     reload: str = "watch"
     redis: str | None = None
+    ledger: LedgerSettings | None = None
 
 
 class Blueprint(_Part, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from hedgerow.gateway.blueprint import (
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.limits import Limits as HttpLimits
 from hedgerow.http.proxy import proxy_for
+from hedgerow.ledger.settings import LedgerSettings
 from hedgerow.policy.account import Limits
 from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.breaker import BreakerSettings
@@ -257,5 +258,18 @@ def _server(server: config.ServerSettings) -> ServerBlueprint:
         event_log=None if server.event_log is None else str(server.event_log),
         admin_token=server.admin.secret,
         reload=server.reload,
+        ledger=_ledger(server.ledger),
         redis=None if server.redis is None else server.redis.get_secret_value(),
+    )
+
+
+def _ledger(ledger: config.Ledger) -> LedgerSettings | None:
+    if ledger.url is None:
+        return None
+    return LedgerSettings(
+        url=ledger.url.get_secret_value(),
+        flush=ledger.flush,
+        keep=ledger.keep,
+        keep_hourly=ledger.keep_hourly,
+        queue=ledger.queue,
     )

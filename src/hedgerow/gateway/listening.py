@@ -1,4 +1,4 @@
-"""Who hears what happens in a serving gateway: the log, and the event log where one is asked for."""
+"""Who hears what happens in a serving gateway: the log, and the event log and the ledger where they are asked for."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from hedgerow.events import (
 from hedgerow.gateway.blueprint import ServerBlueprint
 from hedgerow.gateway.question import LEAVE
 from hedgerow.gateway.rescue import CONTINUES
+from hedgerow.ledger.feed import Feed
 from hedgerow.telemetry.event_log import EventLog
 
 log = logging.getLogger("hedgerow.gateway")
@@ -44,6 +45,10 @@ def listeners_of(settings: ServerBlueprint, loop: asyncio.AbstractEventLoop) -> 
         event_log = EventLog(settings.event_log, later=loop.call_later, epoch=epoch)
         listeners.append(event_log)
         closings.append(_soon(event_log.close))
+    if settings.ledger is not None:
+        ledger = Feed(settings.ledger, loop, epoch)
+        listeners.append(ledger.book)
+        closings.append(ledger.close)
 
     async def close() -> None:
         for each in closings:

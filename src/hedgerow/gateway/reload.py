@@ -182,6 +182,7 @@ _FIXED = {
     "reuse_port": "server.reuse_port",
     "event_log": "server.event_log",
     "redis": "server.redis",
+    "ledger": "server.ledger",
 }
 _FIXED_HTTP = {
     "header_bytes": "server.limits.header_bytes",

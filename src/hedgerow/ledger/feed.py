@@ -14,16 +14,15 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, Final
 
-import msgspec
-
 import hedgerow
 from hedgerow.ledger.backlog import Backlog
 from hedgerow.ledger.book import Book
 from hedgerow.ledger.record import FRAME, Hello, Record, Repeat, Reply, decode_reply, encode, frame
+from hedgerow.ledger.settings import LedgerSettings
 
 log = logging.getLogger("hedgerow.ledger")
 
-PATIENCE: Final = 10.0
+PATIENCE: Final = 5.0
 """Seconds that the writer has at the end to write what is left."""
 RESTART: Final = 1.0
 """Seconds after which a writer that has died is started again."""
@@ -31,19 +30,6 @@ STEP: Final = 100
 """Records of requests under way that are told before others have their turn on the loop."""
 _REMIND: Final = 30.0
 """Seconds after which it is said again that records are lost."""
-
-
-class LedgerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a gateway's ledger is, and how it is kept. Times are seconds, None for ever; `queue` is bytes."""
-
-    url: str
-    flush: float = 0.5
-    keep: float | None = 30 * 86_400.0
-    keep_hourly: float | None = 730 * 86_400.0
-    queue: int = 64 << 20
-
-    def __repr__(self) -> str:
-        return "<LedgerSettings>"  # the URL may hold a password
 
 
 class Feed:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from hedgerow.errors import LedgerError
 from hedgerow.ledger.schema import VERSION_TABLE
 
-LOCK_PATIENCE: Final = 5.0
+LOCK_PATIENCE: Final = 2.0
 """Seconds that somebody else may keep SQLite's lock, or a PostgreSQL may take to be reached."""
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _LOCK: Final = 0x68656467  # "hedg": of PostgreSQL's advisory locks

@@ -30,8 +30,8 @@ TRANSACTION: Final = 4 << 20
 """Bytes of records that are written in one transaction."""
 RETRY: Final = 1.0
 """Seconds from one try to the next while the database cannot be written to."""
-LAST_TRIES: Final = 3
-"""How often it is tried once the gateway is gone."""
+LAST: Final = 60_000_000
+"""Microseconds for which it is tried once the gateway is gone; one that ends in good order kills its writer sooner."""
 UPKEEP: Final = 10.0
 """Seconds from one look at what is old, lost or to be summed up to the next."""
 
@@ -106,7 +106,8 @@ class Writer:
         self._now = now
         self._tables: Tables | None = None
         self._trouble = ""
-        self._tries = LAST_TRIES
+        self._pause = threading.Event()  # is never set
+        self._until = 0
 
     def run(self) -> int:
         """Until the inbox ends. Returns the exit code: 0 when all was written."""
@@ -116,14 +117,13 @@ class Writer:
             self._answer(0, Reply(trouble=str(error)))
             self._inbox.wait_for_end(3600.0)
             return 1
-        keeper: threading.Thread | None = None
+        if not self._written(engine, ()):
+            return 1
+        self._keep_up(engine)
         while (batches := self._inbox.take(UPKEEP)) is not None:
-            if not self._written(engine, batches):
+            if batches and not self._written(engine, batches):
                 return 1
-            if keeper is None and self._tables is not None:
-                keeper = self._keep_up(engine, self._tables.process)
-        if self._tables is not None:
-            Upkeep(engine, self._hello, self._tables.process).end(self._now())
+        Upkeep(engine, self._hello, self._process).end(self._now())
         engine.dispose()
         return 0
 
@@ -134,12 +134,16 @@ class Writer:
                 self._write(engine, batches)
             except (SQLAlchemyError, OSError, LedgerError) as error:
                 self._troubled(why(error) if isinstance(error, DBAPIError) else str(error))
-                if self._inbox.wait_for_end(RETRY):
-                    self._tries -= 1
-                    if self._tries < 0:
-                        return False
+                if self._inbox.wait_for_end(RETRY) and not self._once_more():
+                    return False
             else:
                 return True
+
+    def _once_more(self) -> bool:
+        """The gateway is gone, and it may still be tried again, now."""
+        self._until = self._until or self._now() + LAST
+        self._pause.wait(RETRY)
+        return self._now() < self._until
 
     def _write(self, engine: Engine, batches: Sequence[tuple[int, bytes]]) -> None:
         if self._tables is None:
@@ -157,20 +161,24 @@ class Writer:
             self._trouble = trouble
             self._answer(0, Reply(trouble=trouble))
 
-    def _keep_up(self, engine: Engine, process: int) -> threading.Thread:
-        upkeep = Upkeep(engine, self._hello, process)
+    @property
+    def _process(self) -> int:
+        return 0 if self._tables is None else self._tables.process
+
+    def _keep_up(self, engine: Engine) -> None:
+        upkeep = Upkeep(engine, self._hello, self._process)
 
         def run() -> None:
-            while not self._inbox.wait_for_end(UPKEEP):
+            while True:
                 try:
                     upkeep.look(self._now())
                 except SQLAlchemyError as error:
                     text = why(error) if isinstance(error, DBAPIError) else str(error)
                     self._answer(0, Reply(note=f"sums and old rows have to wait: {text}"))
+                if self._inbox.wait_for_end(UPKEEP):
+                    return
 
-        thread = threading.Thread(target=run, name="upkeep", daemon=True)
-        thread.start()
-        return thread
+        threading.Thread(target=run, name="upkeep", daemon=True).start()
 
 
 def main() -> int:

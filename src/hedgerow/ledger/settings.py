@@ -1,0 +1,18 @@
+"""How a gateway keeps its ledger."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class LedgerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it is, how often it is written, and for how long. Times are seconds, None for ever; `queue` is bytes."""
+
+    url: str
+    flush: float
+    keep: float | None
+    keep_hourly: float | None
+    queue: int
+
+    def __repr__(self) -> str:
+        return "<LedgerSettings>"  # the URL may hold a password
