@@ -22,7 +22,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     """Tokens of one attempt; None where they are not known.
 
     `input_tokens` are all of the prompt, those read from a cache or written to one included; `output_tokens` include
-    reasoning.
+    reasoning. `cache_write_1h_tokens` are those of `cache_write_tokens` that are kept for an hour and cost more:
+    Anthropic's.
     """
 
     input_tokens: int | None = None
@@ -30,4 +31,5 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     cached_input_tokens: int | None = None
     reasoning_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
     source: UsageSource = UsageSource.REPORTED

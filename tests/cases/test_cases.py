@@ -33,7 +33,6 @@ def test_an_open_breaker_leaves_its_target_out(results: Mapping[str, Result]) ->
 WAITING = [
     "cn-refused",
     "co-openai-loser-estimated",
-    "cx-client-gone-before-token",
     "cx-client-gone-mid-stream",
     "fi-content-filter-finish",
     "st-400-content-filter",

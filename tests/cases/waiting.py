@@ -6,7 +6,7 @@ everything else must be right, and then it waits for those keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,10 +25,6 @@ RECORD: Mapping[str, str] = {
     "cost_is_lower_bound": "costs",
 }
 ATTEMPT: Mapping[str, str] = {"billed": "costs"}
-VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "usage": (lambda usage: usage.source == "estimated", "estimated usage"),
-}
-"""Keys that wait only with some values."""
 
 
 def needed_to_run(case: Case) -> dict[str, str]:
@@ -60,9 +56,8 @@ def take_off(expected: Expected) -> tuple[Expected, dict[str, str]]:
 
 def _without(part: _Part, where: str, table: Mapping[str, str], waiting: dict[str, str]) -> _Part:
     off: dict[str, Any] = {}
-    for key, value in given(part).items():
-        waits, feature = VALUES.get(key, (lambda _: False, ""))
-        if key in table or waits(value):
-            waiting[f"{where}.{key}"] = table.get(key, feature)
+    for key in given(part):
+        if key in table:
+            waiting[f"{where}.{key}"] = table[key]
             off[key] = msgspec.UNSET
     return msgspec.structs.replace(part, **off)

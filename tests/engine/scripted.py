@@ -247,7 +247,11 @@ class World:
         judges = Gates(Gatekeeper(gates), prefix) if gates else None
         route = Route(hedger, targets, gates=judges, replay=replay, keep=keep)
         self.gateway = Gateway(
-            Routing({"fast": Ways(route, {Family.OPENAI: route})}, default="fast", match=lambda _model: None),
+            Routing(
+                {"fast": Ways(route, {Family.OPENAI: route, Family.ANTHROPIC: route})},
+                default="fast",
+                match=lambda _model: None,
+            ),
             loop=loop,
             id_prefix="test",
             limits=limits,

@@ -116,7 +116,7 @@ def test_what_a_broken_off_answer_has_used_is_told_of_its_request(leaves: bool) 
 
     world = stage({"a": STALLS}, story)
     (finished,) = world.of(RequestFinished)
-    assert (finished.usage.output_tokens, finished.usage.source) == (1, "partial")
+    assert (finished.usage.output_tokens, finished.usage.source) == (1, "estimated")
 
 
 def test_a_document_is_collected_in_little_more_than_its_bytes() -> None:

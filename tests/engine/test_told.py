@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from hedgerow.events import AttemptEnded, AttemptLaunched, RequestStarted
-from tests.engine.scripted import REFUSED, Answer, World, play
-from tests.engine.test_flight import STALLED, stream
+from hedgerow.events import AttemptEnded, AttemptLaunched, RequestFinished, RequestStarted, Usage, UsageSource
+from tests.engine.scripted import JSON, REFUSED, Answer, Script, Scripts, World, play
+from tests.engine.test_flight import DONE, STALLED, stream, token
 
 ASKED = b'{"model":"fast","stream":true,"messages":[]}'
 
@@ -72,3 +72,80 @@ def test_an_attempt_tells_when_it_was_sent_and_that_it_never_was() -> None:
     world = play({"a": REFUSED, "b": stream("B")}, story)
     refused, won = world.of(AttemptEnded)
     assert (refused.sent_at, won.sent_at) == (None, won.launched_at)
+
+
+WHOLE = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"%b"},"finish_reason":"length"}]%b}'
+PLAIN = b'{"model":"fast","messages":[]}'
+USED = b',"usage":{"prompt_tokens":12,"completion_tokens":4},"service_tier":"flex"'
+
+
+def ends(scripts: Scripts, body: bytes = ASKED, *, leave_after: float = 60.0) -> dict[str, AttemptEnded]:
+    """What is told of each target's attempt for one request, whose client leaves if it takes too long."""
+
+    async def story(world: World) -> None:
+        client = world.request(body)
+        await asyncio.sleep(leave_after)
+        if client.outcome is None:
+            client.leave()
+
+    world = play(scripts, story)
+    finished = world.of(RequestFinished)[0]
+    told = {each.target: each for each in world.of(AttemptEnded)}
+    won = [each.usage for each in world.of(AttemptEnded) if each.attempt == finished.winner]
+    assert won == ([finished.usage] if won else []), "the request has its winner's tokens"
+    return told
+
+
+def guess(made: int | None, body: bytes = ASKED) -> Usage:
+    return Usage(len(body) >> 2, made, source=UsageSource.ESTIMATED)
+
+
+def test_whoever_reports_nothing_has_its_tokens_estimated() -> None:
+    said = [(0.1, token("abc")), (0.1, token("def"))]
+    silent = Answer(head_after=500.0)
+    assert ends({"a": STALLED, "b": stream("B")})["a"].usage == guess(0), "broken off before its first token"
+    assert ends({"a": silent, "b": stream("B")})["a"].usage == guess(0), "before its head"
+    assert ends({"a": Answer(said, end="hang")}, leave_after=1.0)["a"].usage == guess(2), "its client left"
+    assert ends({"a": silent}, leave_after=1.0)["a"].usage == guess(0), "its client left before its head"
+    assert ends({"a": Answer(said, end="reset")})["a"].usage == guess(2), "it broke off"
+    assert ends({"a": Answer(said, end="hang")})["a"].usage == guess(2), "it stalled"
+    assert ends({"a": Answer([*said, (0.1, DONE)])})["a"].usage == guess(2), "it won and did not say"
+
+
+def test_a_whole_answer_that_does_not_say_has_as_many_tokens_as_its_text_is_long() -> None:
+    for text, made in ((b"Hi", 1), (b"x" * 400, 100), (b"x" * 401, 101)):
+        answer = Answer([(0.1, WHOLE % (text, b""))], headers=JSON)
+        assert ends({"a": answer}, PLAIN)["a"].usage == guess(made, PLAIN)
+        assert ends({"a": answer})["a"].usage == guess(made), "in place of a stream"
+
+
+def test_nothing_is_estimated_of_what_was_not_sent_or_not_taken() -> None:
+    refusals: list[Script] = [REFUSED, Answer([(0.1, b"{}")], status=503, headers=JSON)]
+    for refused in refusals:
+        told = ends({"a": refused, "b": stream("B")})["a"]
+        assert told.usage is None
+        assert (told.finish_reason, told.service_tier) == (None, None)
+
+
+def test_what_the_upstream_says_is_told_in_its_own_words() -> None:
+    told = ends({"a": Answer([(0.1, WHOLE % (b"Hi", USED))], headers=JSON)}, PLAIN)["a"]
+    assert (told.usage, told.finish_reason, told.service_tier) == (Usage(12, 4), "length", "flex")
+    told = ends({"a": stream("A")})["a"]
+    assert (told.finish_reason, told.service_tier) == ("stop", None)
+    endless = Answer([(0.1, (WHOLE % (b"Hi", USED)).replace(b"length", b"x" * 1000))], headers=JSON)
+    assert ends({"a": endless}, PLAIN)["a"].finish_reason == "x" * 200
+
+
+def test_what_was_reported_before_an_answer_broke_off_is_no_estimate() -> None:
+    started = b'data: {"type":"message_start","message":{"usage":{"input_tokens":1500,"service_tier":"priority"}}}\n\n'
+    said = b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Red"}}\n\n'
+
+    async def story(world: World) -> None:
+        client = world.request(target=b"/v1/messages")
+        await asyncio.sleep(1.0)
+        client.leave()
+
+    world = play({"a": Answer([(0.1, started), (0.1, said), (0.1, said)], end="hang")}, story)
+    (told,) = world.of(AttemptEnded)
+    assert told.usage == Usage(1500, 2, source=UsageSource.PARTIAL)
+    assert told.service_tier == "priority"

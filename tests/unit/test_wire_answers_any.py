@@ -145,7 +145,9 @@ def test_the_start_of_a_stream_holds_the_start_of_its_text(told: tuple[Protocol,
     protocol, stream = told
     answer = protocol.answer_so_far(stream)
     start = protocol.answer_so_far(stream[: data.draw(st.integers(0, len(stream)))])
-    assert answer.text.startswith(start.text.rstrip("\ud83d"))  # the other half of a character may be missing
+    assert answer.text.startswith(
+        start.text.rstrip("\ud83d").rstrip("\ufffd")
+    )  # the other half of a character may be missing
     assert start.finish in (None, answer.finish)
     assert answer.tool_calls or not start.tool_calls
     assert not start.complete or start == answer or protocol is GEMINI

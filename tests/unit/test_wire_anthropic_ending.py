@@ -150,7 +150,14 @@ def test_usage_is_the_last_total_and_never_a_sum() -> None:
 def test_input_holds_what_was_written_to_a_cache_and_read_from_it() -> None:
     first = started(cache_creation_input_tokens=100, cache_read_input_tokens=1000)
     last = stopped(usage={"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}})
-    assert of(run(first, RED, last, END)[3]).usage == Usage(1125, 9, 1000, 4)
+    assert of(run(first, RED, last, END)[3]).usage == Usage(1125, 9, 1000, 4, 100)
+
+
+def test_what_is_written_to_a_cache_for_an_hour_is_told_apart() -> None:
+    written = {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40}
+    first = started(cache_creation_input_tokens=100, cache_read_input_tokens=0, cache_creation=written)
+    known = Usage(125, 17, 0, None, cache_write_tokens=100, cache_write_1h_tokens=40)
+    assert of(run(first, RED, stopped(), END)[3]).usage == known
 
 
 @pytest.mark.parametrize(
@@ -181,7 +188,7 @@ def test_an_answer_that_breaks_off_has_as_much_output_as_was_received() -> None:
     assert of(run(started(input_tokens=1500), TEXT, *[RED] * 60, clean=False)[3]).usage == Usage(
         1500, 60, source=UsageSource.PARTIAL
     )
-    assert scanner().ending(False).usage is None
+    assert scanner().ending(False).usage == Usage(output_tokens=0, source=UsageSource.ESTIMATED)
 
 
 def test_a_message_that_came_whole_becomes_the_stream_that_was_asked_for() -> None:

@@ -36,7 +36,7 @@ def test_an_answer_with_its_end_marker_is_whole_however_the_connection_ends(clea
 
 
 def test_the_end_marker_counts_without_a_finish_reason() -> None:
-    assert run(ROLE, RED, END)[2:] == (True, Ending(None, None))
+    assert run(ROLE, RED, END)[2:] == (True, Ending(None, Usage(output_tokens=1, source=UsageSource.ESTIMATED)))
 
 
 def test_a_whole_answer_in_the_deciding_read_is_seen_to_be_whole() -> None:
@@ -107,7 +107,7 @@ def test_an_error_after_commit_is_the_failure(tail: bytes) -> None:
     ],
 )
 def test_talk_of_errors_is_no_error(harmless: bytes) -> None:
-    assert run(ROLE, RED, harmless, STOP, END)[3] == Ending(None, None)
+    assert of(run(ROLE, RED, harmless, STOP, END)[3]).failure is None
 
 
 def test_the_last_usage_counts_when_every_chunk_reports_it() -> None:
@@ -117,8 +117,8 @@ def test_the_last_usage_counts_when_every_chunk_reports_it() -> None:
 
 
 def test_a_stream_that_ends_early_used_at_least_a_token_for_each_delta() -> None:
-    assert of(run(ROLE, RED, RED)[3]).usage == Usage(output_tokens=2, source=UsageSource.PARTIAL)
-    assert of(run(ROLE + RED + RED)[3]).usage == Usage(output_tokens=2, source=UsageSource.PARTIAL)
+    assert of(run(ROLE, RED, RED)[3]).usage == Usage(output_tokens=2, source=UsageSource.ESTIMATED)
+    assert of(run(ROLE + RED + RED)[3]).usage == Usage(output_tokens=2, source=UsageSource.ESTIMATED)
     early = chunk({"content": "Red"}, usage=usage(12, 1))
     assert of(run(early, RED, RED)[3]).usage == Usage(12, 3, source=UsageSource.PARTIAL)
     late = chunk({"content": "Red"}, usage=usage(12, 9))
@@ -127,20 +127,22 @@ def test_a_stream_that_ends_early_used_at_least_a_token_for_each_delta() -> None
 
 
 @pytest.mark.parametrize("quiet", [ROLE, chunk({}), frame(error={"code": 503}), chunk({}, error={"code": 503})])
-def test_a_stream_that_has_said_nothing_has_no_known_usage(quiet: bytes) -> None:
+def test_a_stream_that_has_said_nothing_is_taken_to_have_made_nothing(quiet: bytes) -> None:
     reading = scanner()
     reading.feed(quiet)
-    assert reading.ending(False).usage is None
+    assert reading.ending(False).usage == Usage(output_tokens=0, source=UsageSource.ESTIMATED)
 
 
 def test_usage_says_what_was_cached_and_what_was_reasoning() -> None:
     report = usage(12, 4) | {
-        "prompt_tokens_details": {"cached_tokens": 8, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 2, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 3},
     }
-    assert of(run(RED, frame(choices=[], usage=report), END)[3]).usage == Usage(12, 4, 8, 3)
+    assert of(run(RED, frame(choices=[], usage=report), END)[3]).usage == Usage(12, 4, 8, 3, 2)
     odd = report | {"prompt_tokens": "12"}
-    assert of(run(RED, frame(choices=[], usage=odd), END)[3]).usage is None
+    assert of(run(RED, frame(choices=[], usage=odd), END)[3]).usage == Usage(
+        output_tokens=1, source=UsageSource.ESTIMATED
+    )
 
 
 def test_talk_of_usage_does_not_hide_the_last_report() -> None:

@@ -80,7 +80,7 @@ def test_reasoning_decides_only_if_it_counts(thought: bytes) -> None:
     reading = protocol.scanner(Facts("m", True), SSE, reasoning_counts=False)
     assert reading.feed(ROLE + thought + thought) is None
     spoken = 4 if b'"thinking "' in thought else 2  # of 18 characters; of two deltas of no text
-    assert reading.ending(False).usage == Usage(output_tokens=spoken, source=UsageSource.PARTIAL)
+    assert reading.ending(False).usage == Usage(output_tokens=spoken, source=UsageSource.ESTIMATED)
     assert failed(reading.eof(ROLE + thought + thought)).kind is FailureClass.PROTOCOL
 
 
@@ -104,7 +104,8 @@ def test_a_document_instead_of_a_stream_is_made_one() -> None:
         assert verdict.instead is not None
         assert reading.ending(True) == Ending(None, Usage(12, 2))
         assert (b"prompt_tokens" in verdict.instead) == wanted
-        assert run(verdict.instead)[2:] == (True, Ending(None, Usage(12, 2) if wanted else None))
+        told = Usage(12, 2) if wanted else Usage(output_tokens=2, source=UsageSource.ESTIMATED)
+        assert run(verdict.instead)[2:] == (True, Ending(None, told))
 
 
 def test_an_empty_document_instead_of_a_stream_can_still_be_delivered_as_one() -> None:

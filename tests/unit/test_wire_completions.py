@@ -136,7 +136,7 @@ def test_a_stream_that_breaks_off_used_a_token_for_each_text() -> None:
     reading = TEXT.scanner(Facts("m", True), SSE)
     assert reading.feed(frame(piece("")) + frame(RED)) is ACCEPTED
     assert not reading.watch(frame(RED))
-    assert reading.ending(False).usage == Usage(output_tokens=2, source=UsageSource.PARTIAL)
+    assert reading.ending(False).usage == Usage(output_tokens=2, source=UsageSource.ESTIMATED)
 
 
 def whole(text: str, finish: str = "stop", **more: Any) -> bytes:

@@ -245,7 +245,7 @@ def test_the_usage_of_a_loser_is_at_least_what_came() -> None:
     assert reading.feed(chunk("Red")) is ACCEPTED
     reading.watch(chunk("and") + chunk("blue"))
     reading.watch(chunk("and")[:-1])
-    assert reading.ending(False).usage == Usage(output_tokens=4, source=UsageSource.PARTIAL)
+    assert reading.ending(False).usage == Usage(output_tokens=4, source=UsageSource.ESTIMATED)
     reading = GEMINI.scanner(EVENTS, SSE)
     assert reading.feed(chunk("Red", usageMetadata=usage(9, 5))) is ACCEPTED
     reading.watch(chunk("and", usageMetadata=usage(9, 6))[:-9])

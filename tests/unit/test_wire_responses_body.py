@@ -68,7 +68,7 @@ def test_an_adequate_response_is_accepted_with_its_usage(whole: bytes) -> None:
     assert reading.feed(whole[:10]) is None
     assert reading.feed(whole[10:]) is None
     assert reading.eof(whole) is ACCEPTED
-    assert reading.ending(True) == Ending(None, Usage(42, 7, 1, 2))
+    assert reading.ending(True) == Ending(None, Usage(42, 7, 1, 2, 0))
 
 
 @pytest.mark.parametrize("output", [[], [reasoning()], [message("")], [message()]])
@@ -77,7 +77,7 @@ def test_a_response_with_nothing_in_it_is_empty_and_can_still_be_delivered(outpu
     failure = reading.eof(whole)
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.status, failure.headers, failure.body) == (FailureClass.EMPTY, 200, JSON, whole)
-    assert reading.ending(True).usage == Usage(42, 7, 1, 2)
+    assert reading.ending(True).usage == Usage(42, 7, 1, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_stream_that_was_not_asked_for_is_read_as_its_response(stream: bytes, 
     assert isinstance(verdict, Accepted)
     assert verdict.instead is not None
     assert json.loads(verdict.instead) == document
-    assert reading.ending(True) == Ending(None, Usage(12, 2 if document is FINAL else 1, 0, 0))
+    assert reading.ending(True) == Ending(None, Usage(12, 2 if document is FINAL else 1, 0, 0, 0))
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from tests.unit.responses_support import (
 def test_an_answer_with_its_end_is_whole_however_the_connection_ends(end: bytes, clean: bool) -> None:
     _, _, seen, ending = run(OPENING, RED, BLUE, ITEM_DONE, end, clean=clean)
     assert seen
-    assert ending == Ending(None, Usage(12, 1 if end is INCOMPLETE else 2, 0, 0))
+    assert ending == Ending(None, Usage(12, 1 if end is INCOMPLETE else 2, 0, 0, 0))
 
 
 @pytest.mark.parametrize("end", [COMPLETED.rstrip(b"\n"), COMPLETED[:-1]])
@@ -50,7 +50,7 @@ def test_an_end_without_its_blank_line_makes_the_answer_whole_at_the_close(end: 
 
 def test_a_whole_answer_in_the_deciding_read_is_seen_to_be_whole() -> None:
     stream = OPENING + RED + BLUE + ITEM_DONE + COMPLETED
-    assert run(stream) == (ACCEPTED, stream, True, Ending(None, Usage(12, 2, 0, 0)))
+    assert run(stream) == (ACCEPTED, stream, True, Ending(None, Usage(12, 2, 0, 0, 0)))
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def test_talk_of_an_end_or_an_error_is_neither(talk: bytes, clean: bool) -> None
     assert not seen
     how = "was closed" if clean else "broke off"
     assert of(ending).failure == Failure(FailureClass.PROTOCOL, f"the stream {how} before its end marker")
-    assert run(OPENING, RED, talk, COMPLETED)[3] == Ending(None, Usage(12, 2, 0, 0))
+    assert run(OPENING, RED, talk, COMPLETED)[3] == Ending(None, Usage(12, 2, 0, 0, 0))
 
 
 def test_usage_says_what_was_cached_and_what_was_reasoning() -> None:
     final = event("response.completed", response=FINAL | {"usage": usage(12, 4, 8, 3)})
-    assert of(run(RED, final)[3]).usage == Usage(12, 4, 8, 3)
+    assert of(run(RED, final)[3]).usage == Usage(12, 4, 8, 3, 0)
     bare = event("response.completed", response=FINAL | {"usage": {"input_tokens": 12, "output_tokens": 4}})
     assert of(run(RED, bare)[3]).usage == Usage(12, 4)
     odd = event("response.completed", response=FINAL | {"usage": {"input_tokens": "12"}})
-    assert of(run(RED, odd)[3]) == Ending(None, None)
+    assert of(run(RED, odd)[3]) == Ending(None, Usage(output_tokens=1, source=UsageSource.ESTIMATED))
     none = event("response.completed", response=FINAL | {"usage": {"input_tokens": None}})
-    assert of(run(RED, none)[3]) == Ending(None, None)
+    assert of(run(RED, none)[3]) == Ending(None, Usage(output_tokens=1, source=UsageSource.ESTIMATED))
     lone = final.replace(b"Red and blue", b"\\ud83d")
-    assert of(run(RED, lone)[3]) == Ending(None, Usage(12, 4, 8, 3))
+    assert of(run(RED, lone)[3]) == Ending(None, Usage(12, 4, 8, 3, 0))
 
 
 def test_of_an_attempt_that_ended_early_what_came_is_counted() -> None:
@@ -98,10 +98,10 @@ def test_of_an_attempt_that_ended_early_what_came_is_counted() -> None:
         assert reading.feed(read) is None
     assert reading.feed(RED) is ACCEPTED
     reading.watch(BLUE)
-    assert reading.ending(False).usage == Usage(output_tokens=4, source=UsageSource.PARTIAL)
+    assert reading.ending(False).usage == Usage(output_tokens=4, source=UsageSource.ESTIMATED)
     reading = scanner()
     assert reading.feed(OPENING + delta("")) is None
-    assert reading.ending(False).usage is None
+    assert reading.ending(False).usage == Usage(output_tokens=0, source=UsageSource.ESTIMATED)
 
 
 def test_a_whole_document_is_passed_on_as_the_stream_it_stands_for() -> None:
@@ -112,7 +112,7 @@ def test_a_whole_document_is_passed_on_as_the_stream_it_stands_for() -> None:
     assert isinstance(verdict, Accepted)
     assert verdict.instead == RESPONSES.as_stream(document)
     assert reading.watch(b"")
-    assert reading.ending(True) == Ending(None, Usage(12, 2, 0, 0))
+    assert reading.ending(True) == Ending(None, Usage(12, 2, 0, 0, 0))
 
 
 def test_an_empty_document_is_an_empty_stream() -> None:
@@ -123,7 +123,7 @@ def test_an_empty_document_is_an_empty_stream() -> None:
     assert failure.kind is FailureClass.EMPTY
     assert failure.body == RESPONSES.as_stream(document)
     assert failure.headers == SSE
-    assert reading.ending(True).usage == Usage(12, 3, 0, 0)
+    assert reading.ending(True).usage == Usage(12, 3, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_completed_response_with_nothing_in_it_is_empty_and_keeps_its_bytes(ou
     failure = failed(reading.feed(reads[1]))
     assert (failure.kind, failure.status, failure.headers) == (FailureClass.EMPTY, 200, SSE)
     assert failure.body == b"".join(reads)
-    assert reading.ending(True).usage == Usage(12, 0, 0, 0)
+    assert reading.ending(True).usage == Usage(12, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(("error", "kind", "status"), ERRORS)

@@ -123,7 +123,7 @@ def test_reasoning_counts_only_where_it_shall(kind: str) -> None:
     assert reading.feed(OPENING) is None
     assert reading.feed(delta("Colours.", kind)) is (None if "reasoning" in kind else ACCEPTED)
     counted = 2 if "reasoning" in kind else 1  # of 8 characters; of one delta
-    assert reading.ending(False).usage == Usage(output_tokens=counted, source=UsageSource.PARTIAL)
+    assert reading.ending(False).usage == Usage(output_tokens=counted, source=UsageSource.ESTIMATED)
 
 
 def test_a_token_in_an_event_that_is_not_yet_complete_does_not_count() -> None:

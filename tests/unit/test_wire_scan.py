@@ -15,11 +15,12 @@ from hedgerow.wire import sse
 from hedgerow.wire.base import ACCEPTED, Accepted, Ending, Verdict
 from hedgerow.wire.scan import StreamScanner
 from hedgerow.wire.sse import BOM
+from hedgerow.wire.words import Words, words
 
 ERROR = Failure(FailureClass.SERVER_ERROR, "said so")
 
 
-class Words(StreamScanner):
+class Talk(StreamScanner):
     """Events are words: `token`, `quiet`, `usage 3;`, `error`, `finish`, `end`."""
 
     __slots__ = ()
@@ -48,6 +49,9 @@ class Words(StreamScanner):
         word, _, count = payload.partition(b" ")
         return Usage(output_tokens=int(count[:-1])) if word == b"usage" and count.endswith(b";") else None
 
+    def words_in(self, document: bytes) -> Words:
+        return words(document.partition(b" ")[0].decode("latin-1"))
+
     def judge_document(self, body: bytes) -> Verdict:
         return Accepted(b"document " + body)
 
@@ -65,7 +69,7 @@ class Said:
 
 def run(reads: list[bytes], *, clean: bool = True) -> Said:
     """Feed as the gateway does."""
-    scanner = Words([])
+    scanner = Talk([])
     said = Said()
     verdict: Verdict | None = None
     for number, read in enumerate(reads):
@@ -113,9 +117,11 @@ def expected(words: list[str]) -> tuple[FailureClass | None, bool, bool, Usage |
             rest = words[at:]
             done, failed = "end" in rest, "error" in rest
             reports = [int(report[6:-1]) for report in words if report.startswith("usage")]
+            if not reports:
+                return None, done, failed, Usage(output_tokens=rest.count("token"), source=UsageSource.ESTIMATED)
             if finished or (done and not failed):
-                return None, done, failed, Usage(output_tokens=reports[-1]) if reports else None
-            count = max(*reports[-1:], rest.count("token"), 0)
+                return None, done, failed, Usage(output_tokens=reports[-1])
+            count = max(reports[-1], rest.count("token"))
             return None, done, failed, Usage(output_tokens=count, source=UsageSource.PARTIAL)
         if word == "error":
             return FailureClass.SERVER_ERROR, False, False, None
@@ -156,14 +162,14 @@ def test_no_bytes_make_it_raise_and_all_chunkings_agree(reads: list[bytes]) -> N
 
 @pytest.mark.parametrize("pieces", [(b"data: end\n\ndata: error\n\n",), (b"data: end\n\n", b"data: error\n\n")])
 def test_an_error_after_the_end_is_ignored(pieces: tuple[bytes, ...]) -> None:
-    scanner = Words([])
+    scanner = Talk([])
     assert scanner.feed(b"data: token\n\n") is ACCEPTED
     assert [scanner.watch(piece) for piece in pieces] == [True] * len(pieces)
-    assert scanner.ending(True) == Ending(None, None)
+    assert scanner.ending(True) == Ending(None, Usage(output_tokens=1, source=UsageSource.ESTIMATED))
 
 
 def test_a_document_in_place_of_a_stream_is_judged_without_its_bom() -> None:
-    scanner = Words([])
+    scanner = Talk([])
     assert scanner.feed(BOM[:1]) is None
     assert scanner.feed(BOM[1:] + b" \n{") is None
     assert scanner.feed(b"}") is None
@@ -172,7 +178,7 @@ def test_a_document_in_place_of_a_stream_is_judged_without_its_bom() -> None:
 
 def test_an_event_too_long_is_told_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "MAX_EVENT", 1000)
-    scanner = Words([])
+    scanner = Talk([])
     assert scanner.feed(b"data: " + b"x" * 900) is None
     verdict = scanner.feed(b"x" * 100)
     assert verdict == Failure(FailureClass.PROTOCOL, "an event of more than 32 MiB")
@@ -181,7 +187,7 @@ def test_an_event_too_long_is_told_before_commit(monkeypatch: pytest.MonkeyPatch
 def test_an_event_too_long_after_commit_is_named_only_when_the_end_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "MAX_EVENT", 1000)
     long = b"data: " + b"x" * 2000 + b"\n\n"
-    scanner = Words([])
+    scanner = Talk([])
     assert scanner.feed(b"data: token\n\n") is ACCEPTED
     for piece in (long[:1500], long[1500:]):
         assert scanner.watch(piece) is False
@@ -189,7 +195,7 @@ def test_an_event_too_long_after_commit_is_named_only_when_the_end_is_missing(mo
     assert failure is not None
     assert failure.message == "the stream was closed before its end marker, after an event of more than 32 MiB"
     assert scanner.watch(b"data: end\n\n") is True
-    assert scanner.ending(True) == Ending(None, None)
+    assert scanner.ending(True) == Ending(None, Usage(output_tokens=1, source=UsageSource.ESTIMATED))
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
@@ -197,7 +203,7 @@ def test_what_is_held_before_commit_takes_little_more_than_its_bytes(size: int) 
     quiet = b"data: quiet\n\n" * 1_000
     line = b"data: " + b"q" * 12_000
     for stream, bound in ((quiet, 2.5), (line, 4.5), (b"{" + line, 0.5)):
-        scanner = Words([])
+        scanner = Talk([])
         tracemalloc.start()
         try:
             for i in range(0, len(stream), size):

@@ -159,7 +159,7 @@ class Landing(Paced):
 
     def _complete(self, winner: Attempt, usage: Usage | None) -> None:
         winner.ended = True
-        records.ended(self, winner, _WON, None, usage)
+        usage = records.ended(self, winner, _WON, None, usage)
         self._finish(_WON, winner.status, usage)
 
     def _break_off(self, failure: Failure, usage: Usage | None) -> None:

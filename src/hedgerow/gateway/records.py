@@ -20,18 +20,24 @@ from hedgerow.events import (
     RequestStarted,
     Role,
     Usage,
+    UsageSource,
 )
 from hedgerow.policy.billing import bills
 from hedgerow.policy.gates.gate import Rejection
+from hedgerow.wire.scan import CHARACTERS_PER_TOKEN
+from hedgerow.wire.whole import is_event_stream
+from hedgerow.wire.words import NO_WORDS
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.landing import Landing
+    from hedgerow.wire.base import Protocol
 
 _WON, _PRIMARY = Outcome.WON, Role.PRIMARY  # a member of an enum is slow to look up
 _OUR_FAULT = Failure(FailureClass.PROTOCOL, "hedgerow itself failed; its log says how")
-_MODEL = 200
-"""Characters of a model's name that are told; clients may send anything."""
+_ESTIMATED = UsageSource.ESTIMATED
+_WORD = 200
+"""Characters of a model's name, and of an upstream's own words, that are told; anything may be sent."""
 
 
 def started(flight: Landing) -> None:
@@ -101,8 +107,7 @@ def ended(
     tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
     if not hedger.watched and ((outcome is _WON and attempt.role is _PRIMARY) or not flight.protocol.hedgeable):
         return usage
-    if usage is None and outcome is not _WON:
-        usage = attempt.usage()
+    usage = _used(flight, attempt, usage)
     event = _end(flight, attempt, outcome, failure, usage)
     tell(event)
     if hedger.watched:
@@ -112,7 +117,7 @@ def ended(
 
 def crashed(flight: Landing, attempt: Attempt) -> None:
     """Something of ours has raised, and an attempt is broken off for it: nothing is learned from that."""
-    event = _end(flight, attempt, Outcome.FAILED, _OUR_FAULT, attempt.usage())
+    event = _end(flight, attempt, Outcome.FAILED, _OUR_FAULT, _used(flight, attempt, None))
     flight.route.hedger.tell(event)
     flight.ends = (*flight.ends, event)
 
@@ -120,6 +125,7 @@ def crashed(flight: Landing, attempt: Attempt) -> None:
 def _end(
     flight: Landing, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None
 ) -> AttemptEnded:
+    said = NO_WORDS if attempt.scanner is None else attempt.scanner.words()
     return AttemptEnded(
         flight.request_id,
         attempt.index,
@@ -138,7 +144,9 @@ def _end(
         flight.ask.input_tokens,
         _told(flight.question.model(attempt.target)),
         None if attempt.call is None else attempt.call.sent_at,
-        output_limit=_limit(flight),
+        _told(said.finish_reason),
+        _told(said.service_tier),
+        _limit(flight),
     )
 
 
@@ -191,5 +199,30 @@ def _limit(flight: Landing) -> int | None:
     return None if "n" in facts.needs else flight.ask.max_output_tokens
 
 
-def _told(model: str | None) -> str | None:
-    return None if model is None else model[:_MODEL]
+def _told(word: str | None) -> str | None:
+    return None if word is None else word[:_WORD]
+
+
+def _used(flight: Landing, attempt: Attempt, reported: Usage | None) -> Usage | None:
+    """What an attempt used, as it was reported, else estimated from the sizes of what was sent and of what came.
+
+    None where nothing was sent, where the upstream did not take the request, and where tokens are not counted.
+    """
+    usage = attempt.usage() if reported is None else reported
+    if (usage is not None and usage.source is not _ESTIMATED) or not flight.protocol.hedgeable:
+        return usage
+    refused = attempt.status is not None and attempt.scanner is None
+    if refused or attempt.call is None or attempt.call.sent_at is None:
+        return None
+    made = usage.output_tokens if usage is not None else _made(flight.protocol, attempt.whole)
+    return Usage(flight.ask.input_tokens, made, source=_ESTIMATED)
+
+
+def _made(protocol: Protocol, whole: bytes | None) -> int | None:
+    """About how many tokens a whole answer has that does not say; None where that is not known."""
+    if whole is None:
+        return 0
+    if not protocol.converts:
+        return None
+    answer = protocol.answer_so_far(whole) if is_event_stream(whole) else protocol.answer(whole)
+    return -(-sum(len(each.text) for each in (answer, *answer.others)) // CHARACTERS_PER_TOKEN)

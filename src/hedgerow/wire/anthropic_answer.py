@@ -8,6 +8,7 @@ import msgspec
 
 from hedgerow.events import Usage
 from hedgerow.wire.lenient import read, read_or_none
+from hedgerow.wire.words import NO_WORDS, Words, words
 
 _TEXT = ("text", "thinking")
 _DELTAS = ("text_delta", "input_json_delta", "citations_delta", "thinking_delta", "signature_delta", "compaction_delta")
@@ -63,33 +64,43 @@ class _Details(msgspec.Struct, gc=False):
     thinking_tokens: int | None = None
 
 
+class _Written(msgspec.Struct, gc=False):
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class Tokens(msgspec.Struct, gc=False):
     """Usage as Anthropic writes it. In a stream each number is the total so far; those that are missing stay."""
 
     input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    cache_creation: _Written | None = None
     cache_read_input_tokens: int | None = None
     output_tokens: int | None = None
     output_tokens_details: _Details | None = None
+    service_tier: Any = None
 
     def update(self, report: Tokens) -> None:
         """Take over what a later report says; an input of 0 is what servers write that do not know it there."""
         self.input_tokens = report.input_tokens or self.input_tokens
         self.cache_creation_input_tokens = report.cache_creation_input_tokens or self.cache_creation_input_tokens
+        self.cache_creation = report.cache_creation or self.cache_creation
         self.cache_read_input_tokens = report.cache_read_input_tokens or self.cache_read_input_tokens
         if report.output_tokens is not None:
             self.output_tokens = report.output_tokens
         self.output_tokens_details = report.output_tokens_details or self.output_tokens_details
+        self.service_tier = report.service_tier or self.service_tier
 
     def given(self) -> Usage:
         """The same as we write it. No prompt is empty, so an input of 0 is one that is not known."""
         given, made, read = self.input_tokens, self.cache_creation_input_tokens, self.cache_read_input_tokens
-        details = self.output_tokens_details
+        details, written = self.output_tokens_details, self.cache_creation
         return Usage(
             (given or 0) + (made or 0) + (read or 0) or None,
             self.output_tokens,
             read,
             details.thinking_tokens if details is not None else None,
+            made,
+            written.ephemeral_1h_input_tokens if written is not None else None,
         )
 
 
@@ -118,7 +129,22 @@ class Report(msgspec.Struct, gc=False):
         return self.message.usage if self.message is not None else self.usage
 
 
+class _Stopped(msgspec.Struct, gc=False):
+    stop_reason: Any = None
+
+
+class _Served(msgspec.Struct, gc=False):
+    service_tier: Any = None
+
+
+class _Said(msgspec.Struct, gc=False):
+    stop_reason: Any = None
+    delta: _Stopped | None = None
+    usage: _Served | None = None
+
+
 _event = msgspec.json.Decoder(Event)
+_said = msgspec.json.Decoder(_Said)
 _message = msgspec.json.Decoder(Message)
 _report = msgspec.json.Decoder(Report)
 
@@ -131,6 +157,15 @@ def read_event(payload: bytes) -> Event | None:
 def read_message(document: bytes) -> Message | None:
     """As `read_event`, for a whole message."""
     return read(document, _message, Message)
+
+
+def read_words(document: bytes) -> Words:
+    """What a message, or the event that ends one, says of it."""
+    said = read_or_none(document, _said, _Said)
+    if said is None:
+        return NO_WORDS
+    reason = said.stop_reason if said.delta is None else said.delta.stop_reason
+    return words(reason, said.usage.service_tier if said.usage is not None else None)
 
 
 def read_report(document: bytes) -> Report | None:

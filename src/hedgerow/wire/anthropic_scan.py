@@ -5,13 +5,23 @@ from __future__ import annotations
 import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
-from hedgerow.wire.anthropic_answer import Block, Delta, Event, Tokens, read_event, read_message, read_report
+from hedgerow.wire.anthropic_answer import (
+    Block,
+    Delta,
+    Event,
+    Tokens,
+    read_event,
+    read_message,
+    read_report,
+    read_words,
+)
 from hedgerow.wire.anthropic_convert import as_document, as_stream
 from hedgerow.wire.base import ACCEPTED, Accepted, Verdict
 from hedgerow.wire.failures import as_event_stream, as_json, classify_frame
 from hedgerow.wire.scan import StreamScanner
 from hedgerow.wire.sse import payloads
 from hedgerow.wire.whole import WholeBody, not_json
+from hedgerow.wire.words import Words, words
 
 _ERROR = b'"error"'
 
@@ -22,7 +32,7 @@ class MessageStream(StreamScanner):
     With `may_be_empty` an answer without content is what was asked for (`max_tokens` 0, to warm the prompt cache).
     """
 
-    __slots__ = ("_said", "_tokens", "may_be_empty")
+    __slots__ = ("_reason", "_said", "_tokens", "may_be_empty")
 
     END = b'"message_stop"'
     sign = ord("m")
@@ -31,6 +41,7 @@ class MessageStream(StreamScanner):
     USAGE = b'"usage"'
     ADDS_UP = True
     DELTA = b'"content_block_delta"'
+    words_in = staticmethod(read_words)
 
     def __init__(self, headers: Headers, *, reasoning_counts: bool = True, may_be_empty: bool = False) -> None:
         super().__init__(headers, reasoning_counts=reasoning_counts)
@@ -38,6 +49,7 @@ class MessageStream(StreamScanner):
         self._said = False
         """Something came that is no first token, and yet the answer is not empty."""
         self._tokens: Tokens | None = None
+        self._reason: object = None
 
     def decide(self, payload: bytes) -> Verdict | None:
         """An event decides when it holds output, a refusal or an error, or ends the answer."""
@@ -78,9 +90,15 @@ class MessageStream(StreamScanner):
             self._tokens = tokens
         else:
             self._tokens.update(tokens)
-        if report.delta is not None and report.delta.stop_reason and tokens.output_tokens is not None:
-            self._finished = True
+        if report.delta is not None and report.delta.stop_reason:
+            self._reason = report.delta.stop_reason
+            self._finished = self._finished or tokens.output_tokens is not None
         return self._tokens.given()
+
+    def words(self) -> Words:
+        """The tier is told at the start."""
+        said, tokens = super().words(), self._tokens
+        return words(self._reason or said.finish_reason, tokens.service_tier if tokens is not None else None)
 
     def judge_document(self, body: bytes) -> Verdict:
         """A message that came whole is passed on as the stream that was asked for; an error is one in any form."""
@@ -126,6 +144,10 @@ class MessageBody(WholeBody):
     def __init__(self, headers: Headers, *, may_be_empty: bool = False) -> None:
         super().__init__(headers)
         self.may_be_empty = may_be_empty
+
+    def words(self) -> Words:
+        """What the message says of itself."""
+        return read_words(self.document)
 
     def judge(self, body: bytes) -> Verdict:
         """Whether this is an adequate message."""

@@ -17,6 +17,7 @@ from hedgerow.events import Failure, Headers, Usage
 from hedgerow.wire import failures
 from hedgerow.wire.override import Tree, override
 from hedgerow.wire.reading import BodyReading, Reading, text_of
+from hedgerow.wire.words import Words
 
 if typing.TYPE_CHECKING:
     from hedgerow.wire.continuing import Continuation
@@ -103,8 +104,12 @@ class Scanner(typing.Protocol):
     def ending(self, clean: bool) -> Ending:
         """The body ended (`clean`), broke off or was given up (not `clean`).
 
-        The usage is right at any time, before commit too: what the attempt reported or sent until then.
+        The usage is right at any time, before commit too: what the attempt reported or sent until then. Where it
+        reported nothing, the output is estimated from what came, and the input is not known here.
         """
+
+    def words(self) -> Words:
+        """What the upstream has said of its answer; asked after `ending`."""
 
 
 class Protocol(ABC):

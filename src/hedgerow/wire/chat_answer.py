@@ -10,6 +10,7 @@ import msgspec
 
 from hedgerow.events import Usage
 from hedgerow.wire.lenient import read_or_none
+from hedgerow.wire.words import NO_WORDS, Words, words
 
 
 class Output(msgspec.Struct, gc=False):
@@ -111,6 +112,7 @@ class Answer(msgspec.Struct, Generic[C], gc=False):
 
 class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
@@ -132,6 +134,7 @@ class Tokens(msgspec.Struct, gc=False):
             self.completion_tokens,
             prompt.cached_tokens if prompt is not None else None,
             completion.reasoning_tokens if completion is not None else None,
+            prompt.cache_write_tokens if prompt is not None else None,
         )
 
 
@@ -145,7 +148,17 @@ class Whole(Answer[Choice], gc=False):
     usage: Tokens | None = None
 
 
+class _Ended(msgspec.Struct, gc=False):
+    finish_reason: Any = None
+
+
+class _Said(msgspec.Struct, gc=False):
+    choices: list[_Ended] | None = None
+    service_tier: Any = None
+
+
 _report = msgspec.json.Decoder(_Report)
+_said = msgspec.json.Decoder(_Said)
 _decode_whole = msgspec.json.Decoder(Whole).decode
 
 
@@ -198,6 +211,15 @@ def read_usage(document: bytes) -> Usage | None:
     """The tokens that a completion or chunk reports; None when it reports none."""
     report = read_or_none(document, _report, _Report)
     return report.usage.given() if report is not None and report.usage is not None else None
+
+
+def read_words(document: bytes) -> Words:
+    """What a completion or chunk says of the answer."""
+    said = read_or_none(document, _said, _Said)
+    if said is None:
+        return NO_WORDS
+    reasons = [choice.finish_reason for choice in said.choices or () if choice.finish_reason]
+    return words(reasons[-1] if reasons else None, said.service_tier)
 
 
 def _length(text: Any) -> int:

@@ -9,11 +9,12 @@ import msgspec
 
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import ACCEPTED, Accepted, Verdict
-from hedgerow.wire.chat_answer import Answer, Whole, read_chat, read_usage, read_whole
+from hedgerow.wire.chat_answer import Answer, Whole, read_chat, read_usage, read_whole, read_words
 from hedgerow.wire.chat_convert import as_document, as_stream
 from hedgerow.wire.failures import as_event_stream, classify_frame
 from hedgerow.wire.scan import StreamScanner
 from hedgerow.wire.whole import WholeBody, not_json
+from hedgerow.wire.words import Words
 
 _DONE = b"[DONE]"
 
@@ -21,7 +22,7 @@ _DONE = b"[DONE]"
 class ChatStream(StreamScanner):
     """`data: {chunk}` events, ended by `data: [DONE]`."""
 
-    __slots__ = ("_thought", "_wants_usage")
+    __slots__ = ("_ended", "_thought", "_wants_usage")
 
     END = _DONE
     sign = ord("D")
@@ -30,10 +31,13 @@ class ChatStream(StreamScanner):
     DELTA = b'"delta"'
     read: Callable[[bytes], Answer[Any] | None] = staticmethod(read_chat)
     converted = staticmethod(as_stream)
+    words_in = staticmethod(read_words)
 
     def __init__(self, headers: Headers, *, reasoning_counts: bool = True, wants_usage: bool = True) -> None:
         """`wants_usage`: the client asked for the chunk with the usage."""
         super().__init__(headers, reasoning_counts=reasoning_counts)
+        self._ended = b""
+        """The events around the last report of usage: the choices have ended before it."""
         self._thought = False
         self._wants_usage = wants_usage
 
@@ -87,6 +91,14 @@ class ChatStream(StreamScanner):
         """The last such report counts: servers that report in every chunk count up."""
         return read_usage(payload)
 
+    def words(self) -> Words:
+        """The finish reasons come before the usage and the end, and these may come alone."""
+        said = super().words()
+        if said.finish_reason is not None or not self._ended:
+            return said
+        before = self._words_of(self._ended)
+        return Words(before.finish_reason, said.service_tier or before.service_tier)
+
     def judge_document(self, body: bytes) -> Verdict:
         """A completion that came whole is passed on as the stream that was asked for; an error is one in any form."""
         verdict = judge(body, self._headers, self.read)
@@ -102,11 +114,19 @@ class ChatStream(StreamScanner):
             return Accepted(stream)
         return msgspec.structs.replace(verdict, headers=as_event_stream(self._headers), body=stream)
 
+    def _note_usage(self, block: bytes) -> None:
+        super()._note_usage(block)
+        self._ended = self._before + block
+
 
 class ChatBody(WholeBody):
     """A whole completion: judged when it is complete."""
 
     __slots__ = ()
+
+    def words(self) -> Words:
+        """What the completion says of itself."""
+        return read_words(self.document)
 
     def collected(self, stream: bytes) -> bytes | None:
         """The completion that a whole stream of chunks amounts to."""

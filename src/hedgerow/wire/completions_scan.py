@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hedgerow.wire.base import Verdict
-from hedgerow.wire.chat_answer import read_text, read_usage
+from hedgerow.wire.chat_answer import read_text, read_usage, read_words
 from hedgerow.wire.chat_scan import ChatStream, judge
 from hedgerow.wire.chunks import (
     Json,
@@ -19,6 +19,7 @@ from hedgerow.wire.chunks import (
     written,
 )
 from hedgerow.wire.whole import WholeBody
+from hedgerow.wire.words import Words
 
 _KIND = "text_completion"
 
@@ -64,6 +65,10 @@ class TextBody(WholeBody):
     """A whole completion: judged when it is complete."""
 
     __slots__ = ()
+
+    def words(self) -> Words:
+        """What the completion says of itself."""
+        return read_words(self.document)
 
     def judge(self, body: bytes) -> Verdict:
         """Whether this is an adequate completion."""

@@ -10,6 +10,7 @@ import msgspec
 from hedgerow.events import Usage
 from hedgerow.wire.lenient import read_or_none
 from hedgerow.wire.skipped import Skipped
+from hedgerow.wire.words import NO_WORDS, Words, words
 
 DECISIONS = frozenset(
     {
@@ -168,6 +169,20 @@ def read_leniently(document: bytes) -> Any:
         return json.loads(document.decode("utf-8", "replace"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def read_words(document: bytes) -> Words:
+    """What an answer or a chunk says of it."""
+    try:
+        answer = read_answer(document)
+    except ValueError:
+        return NO_WORDS
+    if answer is None:
+        return NO_WORDS
+    if answer.blocked() and answer.prompt_feedback is not None:
+        return words(answer.prompt_feedback.block_reason)
+    reasons = [candidate.finish_reason for candidate in answer.candidates or () if candidate.finished()]
+    return words(reasons[-1] if reasons else None)
 
 
 def read_usage(document: bytes) -> Usage | None:

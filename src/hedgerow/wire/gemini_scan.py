@@ -9,13 +9,14 @@ import msgspec
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import ACCEPTED, Accepted, Ending, Verdict
 from hedgerow.wire.failures import as_event_stream
-from hedgerow.wire.gemini_answer import Answer, read_answer, read_usage
+from hedgerow.wire.gemini_answer import Answer, read_answer, read_usage, read_words
 from hedgerow.wire.gemini_document import as_document, as_stream
 from hedgerow.wire.gemini_errors import classify_frame
 from hedgerow.wire.gemini_sse import ERROR, GeminiBlocks
 from hedgerow.wire.scan import StreamScanner
 from hedgerow.wire.sse import payloads
 from hedgerow.wire.whole import WholeBody, not_json
+from hedgerow.wire.words import Words, tier_in, words
 
 _DONE = b"[DONE]"
 _BLOCKED = b'"blockReason"'
@@ -24,13 +25,14 @@ _BLOCKED = b'"blockReason"'
 class GeminiStream(StreamScanner):
     """`data: {GenerateContentResponse}` events without an end marker: the end is EOF after a finish reason."""
 
-    __slots__ = ("_alone", "_reports", "_thought")
+    __slots__ = ("_alone", "_reason", "_reports", "_thought")
 
     END = b'"finishReason"'  # what makes the end of the body the end of the answer
     sign = 0  # no byte of JSON: nothing is to be looked for before the body ends
     ERROR = ERROR
     USAGE = b'TokenCount"'  # not just `usageMetadata`: on Vertex that may hold no count
     DELTA = b'"parts"'
+    words_in = staticmethod(read_words)
 
     def __init__(self, headers: Headers, *, reasoning_counts: bool = True, alone: bool = True) -> None:
         super().__init__(headers, reasoning_counts=reasoning_counts)
@@ -39,6 +41,8 @@ class GeminiStream(StreamScanner):
         """One candidate only: what ends it ends the answer."""
         self._thought = False
         """Thoughts have come that do not count as a first token."""
+        self._reason: object = None
+        """Why the last candidate that is finished is."""
         self._reports = b""
         """The last events that reported usage; nearly all do, so they are not decoded before the end."""
 
@@ -66,7 +70,8 @@ class GeminiStream(StreamScanner):
         answer = _read(payload)
         if answer is not None:
             for candidate in answer.candidates or ():
-                self._finished = self._finished or candidate.finished()
+                if candidate.finished():
+                    self._finished, self._reason = True, candidate.finish_reason
         if self._failure is None and self.ERROR in payload:
             self._failure = self.error_in(payload)
         return False
@@ -100,7 +105,6 @@ class GeminiStream(StreamScanner):
     def ending(self, clean: bool) -> Ending:
         """The body ended or broke off: whole is what was closed cleanly after a finish reason."""
         rest = self._blocks.rest()
-        self._deltas += rest.count(self.DELTA)
         reports, self._reports = self._reports, b""
         self._search(rest + b"\n\n")
         failure = self._failure
@@ -111,7 +115,11 @@ class GeminiStream(StreamScanner):
             if (usage := self.usage_in(payload)) is not None:
                 self._usage = usage
                 break
-        return Ending(failure, self._usage if failure is None else self._partial())
+        return Ending(failure, self._used(rest, whole=failure is None))
+
+    def words(self) -> Words:
+        """The reason may be told long before the end, in a large event; the tier is told in the head."""
+        return words(self._reason or super().words().finish_reason, tier_in(self._headers))
 
     def _judge_instead(self, document: bytes, instead: bytes, headers: Headers) -> Verdict:
         verdict = judge(document, self._headers)
@@ -159,6 +167,10 @@ class GeminiBody(WholeBody):
     """A whole `GenerateContentResponse`: judged when it is complete."""
 
     __slots__ = ()
+
+    def words(self) -> Words:
+        """What the answer says of itself, and its head."""
+        return words(read_words(self.document).finish_reason, tier_in(self.headers))
 
     def judge(self, body: bytes) -> Verdict:
         """Whether this is an adequate answer."""

@@ -17,6 +17,7 @@ from hedgerow.wire.openai_base import OpenAIProtocol
 from hedgerow.wire.override import Tree, override
 from hedgerow.wire.sse import BOM
 from hedgerow.wire.whole import WholeBody, not_json
+from hedgerow.wire.words import NO_WORDS, Words
 
 _BINARY = ("audio/", "image/", "video/", "application/octet-stream")
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
@@ -116,6 +117,10 @@ class OpaqueStream:
     def ending(self, clean: bool) -> Ending:
         """Whole is what was closed cleanly."""
         return Ending(None if clean else Failure(FailureClass.PROTOCOL, "the answer broke off"), None)
+
+    def words(self) -> Words:
+        """Nothing of it is understood."""
+        return NO_WORDS
 
 
 class AnyBody(WholeBody):

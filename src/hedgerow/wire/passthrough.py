@@ -12,6 +12,7 @@ from hedgerow.wire import errors, gemini_errors
 from hedgerow.wire.base import ACCEPTED, Ending, Facts, Family, Protocol, Scanner, Verdict
 from hedgerow.wire.body import replace_model
 from hedgerow.wire.override import Tree
+from hedgerow.wire.words import NO_WORDS, Words
 
 
 class _Request(msgspec.Struct, gc=False):
@@ -105,3 +106,6 @@ class _Anything:
 
     def ending(self, clean: bool) -> Ending:
         return Ending(None if clean else Failure(FailureClass.PROTOCOL, "the answer broke off"), None)
+
+    def words(self) -> Words:
+        return NO_WORDS

@@ -10,6 +10,7 @@ import msgspec
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.failures import as_json, classify_frame
 from hedgerow.wire.lenient import read, read_or_none
+from hedgerow.wire.words import NO_WORDS, Words, words
 
 
 class Response(msgspec.Struct, gc=False):
@@ -37,6 +38,7 @@ class _Named(msgspec.Struct, gc=False):
 
 class _InputDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class _OutputDetails(msgspec.Struct, gc=False):
@@ -58,6 +60,7 @@ class _Tokens(msgspec.Struct, gc=False):
             self.output_tokens,
             read.cached_tokens if read is not None else None,
             made.reasoning_tokens if made is not None else None,
+            read.cache_write_tokens if read is not None else None,
         )
 
 
@@ -69,7 +72,22 @@ class _ReportEvent(msgspec.Struct, gc=False):
     response: _Report | None = None
 
 
+class _Why(msgspec.Struct, gc=False):
+    reason: Any = None
+
+
+class _Ended(msgspec.Struct, gc=False):
+    status: Any = None
+    incomplete_details: _Why | None = None
+    service_tier: Any = None
+
+
+class _EndEvent(_Ended, gc=False):
+    response: _Ended | None = None
+
+
 _event = msgspec.json.Decoder(Event)
+_end_event = msgspec.json.Decoder(_EndEvent)
 _named = msgspec.json.Decoder(_Named)
 _response = msgspec.json.Decoder(Response)
 _report = msgspec.json.Decoder(_Report)
@@ -102,6 +120,16 @@ def read_event_usage(payload: bytes) -> Usage | None:
     """The tokens that an event's response reports; None when it reports none."""
     event = read_or_none(payload, _report_event, _ReportEvent)
     return _given(event.response) if event is not None else None
+
+
+def read_words(document: bytes) -> Words:
+    """What a response, or the event with one, says of it once it has ended."""
+    said = read_or_none(document, _end_event, _EndEvent)
+    ended = said if said is None or said.response is None else said.response
+    if ended is None or ended.status in (None, "queued", "in_progress"):
+        return NO_WORDS
+    why = ended.incomplete_details
+    return words((why.reason if why is not None else None) or ended.status, ended.service_tier)
 
 
 def answers(output: Any) -> bool:

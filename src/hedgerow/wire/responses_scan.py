@@ -16,12 +16,14 @@ from hedgerow.wire.responses_answer import (
     read_event_usage,
     read_response,
     read_usage,
+    read_words,
     speaks,
     type_of,
 )
 from hedgerow.wire.responses_convert import as_document, as_stream, error_document
 from hedgerow.wire.scan import StreamScanner
 from hedgerow.wire.whole import WholeBody, not_json
+from hedgerow.wire.words import Words
 
 _DONE = b"[DONE]"
 
@@ -54,6 +56,7 @@ class ResponsesStream(StreamScanner):
     ERROR = b'"error"'
     USAGE = b'"input_tokens"'
     DELTA = b'"delta"'
+    words_in = staticmethod(read_words)
 
     def decide(self, payload: bytes) -> Verdict | None:
         """An event decides when it holds output or an error, or ends the response."""
@@ -129,6 +132,10 @@ class ResponsesBody(WholeBody):
     """A whole response: judged when it is complete."""
 
     __slots__ = ()
+
+    def words(self) -> Words:
+        """What the response says of itself."""
+        return read_words(self.document)
 
     def judge(self, body: bytes) -> Verdict:
         """Whether this is an adequate response."""

@@ -15,11 +15,14 @@ import msgspec
 from hedgerow.events import Failure, FailureClass, Headers, Usage, UsageSource
 from hedgerow.wire.base import Accepted, Ending, Verdict
 from hedgerow.wire.sse import BOM, MAX_EVENT, Blocks, keep, payloads, without_bom
+from hedgerow.wire.words import Words
 
 _BLANK = b" \t\r\n" + BOM
 _DOCUMENT = (b"{", b"[")
 CHARACTERS_PER_TOKEN = 4
 """Roughly, in English (https://help.openai.com/en/articles/4936856)."""
+_LATE = 4096
+"""Bytes at the end of what is held back in which an answer without a token says why."""
 _TOO_LONG = f"an event of more than {MAX_EVENT >> 20} MiB"
 
 
@@ -27,6 +30,7 @@ class StreamScanner(ABC):
     """A scanner of one event stream; a protocol fills in what its payloads mean."""
 
     __slots__ = (
+        "_before",
         "_blocks",
         "_body",
         "_deltas",
@@ -35,6 +39,8 @@ class StreamScanner(ABC):
         "_finished",
         "_headers",
         "_held",
+        "_instead",
+        "_last",
         "_passed",
         "_usage",
         "reasoning_counts",
@@ -66,6 +72,10 @@ class StreamScanner(ABC):
         self._done = False
         self._failure: Failure | None = None
         self._usage: Usage | None = None
+        self._before = self._last = b""
+        """The last two blocks of events from the first token on: a stream's last words are in them."""
+        self._instead = b""
+        """A document that came instead of a stream."""
 
     # What a protocol says.
 
@@ -84,6 +94,10 @@ class StreamScanner(ABC):
     @abstractmethod
     def usage_in(self, payload: bytes) -> Usage | None:
         """The usage that this payload, which holds `USAGE`, reports; None when it reports none."""
+
+    @abstractmethod
+    def words_in(self, document: bytes) -> Words:
+        """What one event, or a whole document, says of the answer."""
 
     @abstractmethod
     def judge_document(self, body: bytes) -> Verdict:
@@ -114,6 +128,7 @@ class StreamScanner(ABC):
                 continue
             if isinstance(verdict, Accepted):
                 self._held = []
+                self._last = block
                 self._search(block)
             return verdict
         return None
@@ -121,7 +136,8 @@ class StreamScanner(ABC):
     def eof(self, held: bytes) -> Verdict:
         """Before commit: the body ended undecided; `held` is all of it."""
         if self._body in _DOCUMENT:
-            return self.judge_document(without_bom(held))
+            self._instead = document = without_bom(held)
+            return self.judge_document(document)
         for payload in payloads(self._blocks.rest() + b"\n\n"):
             verdict = self.decide(payload)
             if isinstance(verdict, Failure):  # a token in an unfinished event is no token
@@ -135,13 +151,15 @@ class StreamScanner(ABC):
         block = self._blocks.cut(data)
         if block:
             self._deltas += block.count(self.DELTA)
+            if not self._done:
+                self._before = self._last
+                self._last = block
             self._search(block)
         return self._done
 
     def ending(self, clean: bool) -> Ending:
         """After commit: the body ended or broke off. An end marker makes it whole in either case."""
         rest = self._blocks.rest()
-        self._deltas += rest.count(self.DELTA)
         if not self._done:
             self._search(rest + b"\n\n")
         failure = self._failure
@@ -149,9 +167,25 @@ class StreamScanner(ABC):
             how = "was closed" if clean else "broke off"
             why = f", after {_TOO_LONG}" if self._blocks.overflowed else ""
             failure = self.broken(f"the stream {how} before its end marker{why}")
-        return Ending(failure, self._usage if failure is None else self._partial())
+        return Ending(failure, self._used(rest, whole=failure is None))
+
+    def words(self) -> Words:
+        """What the last events say; before the first token, the last of what is held back."""
+        if self._instead:
+            return self.words_in(self._instead)
+        return self._words_of(self.held()[-_LATE:] if self._held else self._before + self._last)
 
     # For protocols.
+
+    def _words_of(self, events: bytes) -> Words:
+        """What these events say, the last ones first."""
+        reason = tier = None
+        for payload in reversed(payloads(events)):
+            found = self.words_in(payload)
+            tier = tier or found.service_tier
+            if reason := found.finish_reason:
+                break
+        return Words(reason, tier)
 
     def empty(self, held: bytes) -> Failure:
         """The answer is over and holds nothing; it can still be delivered when nobody has better."""
@@ -172,18 +206,19 @@ class StreamScanner(ABC):
             return self.broken("an HTML page instead of a stream")
         return None
 
-    def _partial(self) -> Usage | None:
-        """About what came: a delta holds a token or more, a token some four characters.
+    def _used(self, rest: bytes, *, whole: bool) -> Usage | None:
+        """As reported, or about what came: a delta holds a token or more, a token some four characters.
 
-        An answer that is over has reported all there is.
+        An answer that is over has reported all there is. `rest`: the event that is not complete.
         """
-        if self._finished:
-            return self._usage
-        output = max(self._deltas, self._passed // CHARACTERS_PER_TOKEN)
-        if self._usage is None:
-            return Usage(output_tokens=output, source=UsageSource.PARTIAL) if output else None
-        output = max(self._usage.output_tokens or 0, output)
-        return msgspec.structs.replace(self._usage, output_tokens=output, source=UsageSource.PARTIAL)
+        reported = self._usage
+        if self._instead or (reported is not None and (whole or self._finished)):
+            return reported
+        output = max(self._deltas + rest.count(self.DELTA), self._passed // CHARACTERS_PER_TOKEN)
+        if reported is None:
+            return Usage(output_tokens=output, source=UsageSource.ESTIMATED)
+        output = max(reported.output_tokens or 0, output)
+        return msgspec.structs.replace(reported, output_tokens=output, source=UsageSource.PARTIAL)
 
     def _search(self, block: bytes) -> None:
         # `find`, because `in` first makes and drops an error when it is given bytes: it costs twice as much.

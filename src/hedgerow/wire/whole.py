@@ -8,6 +8,7 @@ from typing import ClassVar
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import Accepted, Ending, Verdict
 from hedgerow.wire.sse import BOM, without_bom
+from hedgerow.wire.words import NO_WORDS, Words
 
 _EVENT_STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
 
@@ -15,13 +16,14 @@ _EVENT_STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
 class WholeBody(ABC):
     """A scanner of one whole document; a protocol fills in what makes it an adequate answer."""
 
-    __slots__ = ("headers", "usage")
+    __slots__ = ("document", "headers", "usage")
     sign: ClassVar[None] = None
 
     def __init__(self, headers: Headers) -> None:
         self.headers = headers
         self.usage: Usage | None = None
         """What the document reports; `judge` notes it."""
+        self.document = b""
 
     @abstractmethod
     def judge(self, body: bytes) -> Verdict:
@@ -38,9 +40,11 @@ class WholeBody(ABC):
     def eof(self, held: bytes) -> Verdict:
         """Whether this is an adequate answer; a stream that was not asked for is read as the document it stands for."""
         if held[:1] == b"{":  # as nearly all are
+            self.document = held
             return self.judge(held)
-        held = without_bom(held)
+        self.document = held = without_bom(held)
         if is_event_stream(held) and (document := self.collected(held)) is not None:
+            self.document = document
             verdict = self.judge(document)
             return Accepted(document) if isinstance(verdict, Accepted) else verdict
         return self.judge(held)
@@ -52,6 +56,10 @@ class WholeBody(ABC):
     def ending(self, clean: bool) -> Ending:
         """The answer was whole when it was committed."""
         return Ending(None, self.usage)
+
+    def words(self) -> Words:
+        """None that are known."""
+        return NO_WORDS
 
 
 def is_event_stream(body: bytes) -> bool:
