@@ -20,6 +20,7 @@ from hedgerow.events import AttemptLaunched, Event, HedgeSkipped, Reason, Role
 from hedgerow.gateway.build import Builder
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.http.client_settings import Origin, PoolSettings
+from hedgerow.policy.cancelling import Probed
 from hedgerow.testing import VirtualLoop, run_virtual
 from tests.engine.scripted import JSON, Answer, RecordingExchange, Script, ScriptedPool
 from tests.unit.client_support import Peer, Server
@@ -150,9 +151,16 @@ def number(request_id: str) -> int:
     return int(request_id.rpartition("-")[2]) - 1
 
 
-def tell(settings: Settings, scripts: Mapping[str, Script | Sequence[Script]], sent: Iterable[Sent]) -> Story:
+def tell(
+    settings: Settings,
+    scripts: Mapping[str, Script | Sequence[Script]],
+    sent: Iterable[Sent],
+    *,
+    probed: Mapping[str, Probed] | None = None,
+) -> Story:
     """What the gateway that `settings` makes does with these requests; its targets follow `scripts` (else `QUICK`).
 
+    `probed` is what is known of how they cancel.
     Requests are called r-1, r-2 ... in their order, and chance is always for a hedge.
     """
 
@@ -166,7 +174,7 @@ def tell(settings: Settings, scripts: Mapping[str, Script | Sequence[Script]], s
 
         # Sockets have no virtual time.
         builder = Builder([story.events.append], make_pool)  # type: ignore[arg-type]
-        gateway, parts = builder.gateway(blueprint_of(settings), loop)
+        gateway, parts = builder.gateway(blueprint_of(settings, probed=probed or {}), loop)
         gateway.request_ids = map("r-%d".__mod__, count(1))
         parts.shared.draw = lambda: 0.0
         began = loop.time()

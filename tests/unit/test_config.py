@@ -70,6 +70,7 @@ targets:
     api_keys: [sk-c1, sk-c2]
     only_for: hedge
     region: eu
+    on_cancel_failure: raise_delay
     supports: [tools]
     max_context: 128000
     price: {request: 2}
@@ -137,6 +138,7 @@ server:
   default_route: fast
   log_level: debug
   event_log: events.jsonl
+  probes: found.json
   redis: rediss://:word@cache:6380/2
   ledger: {url: "postgres://me:pw@db.example:5433/costs", flush: 100ms, keep: 7d, keep_hourly: off, queue: 8MiB}
 """

@@ -26,6 +26,7 @@ COMMANDS = {
     "init": Command(CONFIGURE, "configure", "init", "INIT_EXAMPLES"),
     "check-config": Command(CONFIGURE, "configure", "check_config", "CHECK_EXAMPLES"),
     "import": Command(CONFIGURE, "configure", "import_", "IMPORT_EXAMPLES"),
+    "probe": Command(CONFIGURE, "probe", "probe", "EXAMPLES"),
     "demo": Command(TRY, "demonstrate", "demo", "EXAMPLES"),
     "lab": Command(TRY, "lab", "lab", "EXAMPLES"),
     "version": Command(TRY, "version", "version", None),

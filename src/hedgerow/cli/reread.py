@@ -6,6 +6,7 @@ Writes the blueprint to stdout (msgpack) and warnings to stderr, or all that is 
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 from hedgerow.config import Address, Settings, load
 from hedgerow.config.network import ADDRESS
 from hedgerow.errors import ConfigError
+from hedgerow.policy.cancelling import Probed
+from hedgerow.probe.store import file_of, probed
 
 _ADDRESS = TypeAdapter[Address](Annotated[Address, ADDRESS])
 
@@ -35,6 +38,11 @@ def listening(settings: Settings, at: Address | None) -> Settings:
         raise ConfigError([f"--listen {at}: {one['msg']}" for one in error.errors()]) from None
 
 
+def findings(settings: Settings, file: Path) -> tuple[dict[str, Probed], list[str]]:
+    """What probes have found, as far as it counts now; and words on what does not."""
+    return probed(settings, file, datetime.now(UTC))  # noqa: TID251  # results grow old by the calendar
+
+
 def main(arguments: list[str]) -> int:
     """Reads, writes, and returns the exit code."""
     from hedgerow.gateway.drafting import blueprint_of
@@ -42,11 +50,12 @@ def main(arguments: list[str]) -> int:
     file, *listen = arguments
     try:
         settings = read(Path(file), _ADDRESS.validate_python(listen[0]) if listen else None)
-        blueprint = blueprint_of(settings)
+        known, remarks = findings(settings, file_of(settings, Path(file)))
+        blueprint = blueprint_of(settings, probed=known)
     except ConfigError as error:
         print(*error.problems, sep="\n", file=sys.stderr)
         return 2
-    for warning in settings.warnings:
+    for warning in (*settings.warnings, *remarks):
         print(warning, file=sys.stderr)
     sys.stdout.buffer.write(msgspec.msgpack.encode(blueprint))
     sys.stdout.buffer.flush()

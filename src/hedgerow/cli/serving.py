@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from hedgerow.cli.asking import example
@@ -53,13 +54,21 @@ def serve(
         raise ConfigError([f"serve takes no argument; to name a file: hedgerow serve --config {context.args[0]}"])
     at = None if listen is None else address(listen)
     source = _source(config, at)
-    settings = _settings(config, at)
+    settings = settings_of(config, at)
 
     from hedgerow.cli.launch import launch
     from hedgerow.cli.process import URL, LaunchRecord
+    from hedgerow.cli.reread import findings
     from hedgerow.gateway.drafting import blueprint_of
+    from hedgerow.gateway.reload_watch import stamp_of
+    from hedgerow.probe.store import file_of
 
-    record = LaunchRecord(blueprint_of(settings), tuple(_welcome(settings, URL)), json_ready, source)
+    probes = file_of(settings, file_in(config))
+    if source is not None:
+        source = msgspec.structs.replace(source, beside=(str(probes), stamp_of(str(probes))))
+    probed, remarks = findings(settings, probes)
+    welcome = (*(f"warning: {remark}" for remark in remarks), *_welcome(settings, URL))
+    record = LaunchRecord(blueprint_of(settings, probed=probed), welcome, json_ready, source)
     launch(record, asked=_asked(config, listen, json_ready))
 
 
@@ -69,13 +78,18 @@ def _asked(config: Path | None, listen: str | None, json_ready: bool) -> list[st
     return ["serve", *options, *["--json-ready"] * json_ready]
 
 
-def _settings(config: Path | None, listen: Address | None) -> Settings:
+def file_in(config: Path | None) -> Path | None:
+    """The file named, or the one in this folder; None where there is none."""
+    return config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+
+
+def settings_of(config: Path | None, listen: Address | None) -> Settings:
     """From the file named, the file in this folder, or the environment. Raises `ConfigError`."""
     from hedgerow.cli.reread import read
     from hedgerow.config import from_environment
 
-    if config is not None or DEFAULT_FILE.is_file():
-        return read(config or DEFAULT_FILE, listen)
+    if (file := file_in(config)) is not None:
+        return read(file, listen)
     settings = from_environment(listen=listen)
     if settings is None:
         raise ConfigError([_NOTHING_TO_SERVE])
@@ -88,9 +102,10 @@ def _source(config: Path | None, listen: Address | None) -> Source | None:
     from hedgerow.gateway.blueprint import Source
     from hedgerow.gateway.reload_watch import stamp_of
 
-    if config is None and not DEFAULT_FILE.is_file():
+    found = file_in(config)
+    if found is None:
         return None
-    file = str(config or DEFAULT_FILE)
+    file = str(found)
     command = [sys.executable, *interpreter_options(), "-P", "-m", "hedgerow.cli.reread", file]
     if listen is not None:
         command.append(str(listen))

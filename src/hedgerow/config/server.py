@@ -105,6 +105,9 @@ Left out: the first one."""
     """A file to which one line of JSON is added for everything that happens to requests and attempts: when each was \
 sent, its first token, tokens, outcome, why no hedge started. No prompts, answers or keys."""
     ledger: Ledger = Ledger()
+    probes: Annotated[Path | None, OUTPUT] = None
+    """Where [`hedgerow probe`](probe.md) writes what it finds, and `serve` reads it. Left out, beside this file and \
+named like it, such as `hedgerow.probes.json`."""
     redis: Annotated[SecretStr | None, REDIS] = None
     """A Redis in which several gateways (or processes, see `reuse_port`) share the answers of losers that routes keep \
 (`losers: keep`), so that each can show what another has kept. Left out, each has its own. Needs `hedgerow[redis]`."""

@@ -26,6 +26,7 @@ from hedgerow.config.network import (
 )
 from hedgerow.config.override import OVERRIDE
 from hedgerow.events import Headers
+from hedgerow.policy.plan import OnFailure
 from hedgerow.wire.continuing import Form
 
 
@@ -151,6 +152,10 @@ the first one's before those of the same."""
     weight: Annotated[int, whole(1, 1_000)] = 1
     """How often the target is asked first, beside the others of a route whose `order` goes by weights."""
     breaker: Breaker = Breaker()
+    on_cancel_failure: Annotated[OnFailure, one_of(*OnFailure)] = OnFailure.WARN
+    """What is done once [`hedgerow probe`](probe.md) has found that the target goes on with what is cancelled there, \
+so that a loser is paid for in full. The log tells it in any case (`warn`). `raise_delay` doubles the delay of hedges \
+to it, and of those that start because it is late. `disable` lets no hedge go to it."""
     connections: Connections = Connections()
     tls: TargetTls = TargetTls()
     proxy: Annotated[str, PROXY, Field(repr=False)] = "env"

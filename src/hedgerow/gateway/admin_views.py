@@ -10,6 +10,7 @@ from hedgerow.gateway.admin_controls import shown
 from hedgerow.policy.plan import Candidate
 
 if TYPE_CHECKING:
+    from hedgerow.gateway.blueprint import TargetBlueprint
     from hedgerow.gateway.core import Gateway
     from hedgerow.gateway.parts import Parts
 
@@ -82,12 +83,25 @@ def _target(gateway: Gateway, parts: Parts, name: str) -> View:
             for (watched, model), view in parts.health.breakers(now).items()
             if watched == name
         ],
+        "cancel": _cancel(target),
         "connections": {
             "open": pool.open,
             "idle": pool.idle,
             "connecting": pool.connecting,
             "waiting": pool.waiting,
         },
+    }
+
+
+def _cancel(target: TargetBlueprint) -> View:
+    """Whether the upstream stops what is cancelled, as far as a probe could tell."""
+    found = target.probed
+    return {
+        "streams_stop": None if found is None else found.streams,
+        "whole_answers_stop": None if found is None else found.whole,
+        "detail": None if found is None else found.detail,
+        "probed_at": None if found is None else found.at,
+        "on_failure": target.on_cancel_failure,
     }
 
 

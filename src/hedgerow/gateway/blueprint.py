@@ -19,6 +19,8 @@ from hedgerow.policy.account import UNLIMITED
 from hedgerow.policy.account import Limits as Allowance
 from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.breaker import BreakerSettings
+from hedgerow.policy.cancelling import Probed
+from hedgerow.policy.plan import OnFailure
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
 from hedgerow.wire.base import Family
@@ -67,6 +69,8 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     lacks: frozenset[str] = frozenset()
     max_context: int | None = None
     breaker: BreakerSettings = BreakerSettings()
+    on_cancel_failure: OnFailure = OnFailure.WARN
+    probed: Probed | None = None
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -163,9 +167,11 @@ class Source(_Part, frozen=True, kw_only=True):
     """The file that the blueprint comes from, with its stamp from before it was read.
 
     `reader` is the command that reads it again: it writes the new blueprint to stdout (msgpack) and warnings to stderr,
-    or it writes all that is wrong to stderr and exits with 2.
+    or it writes all that is wrong to stderr and exits with 2. `beside` is another file that it depends on, with its
+    stamp; it may not be there yet.
     """
 
     file: str
     stamp: Stamp | None
     reader: tuple[str, ...]
+    beside: tuple[str, Stamp | None] | None = None

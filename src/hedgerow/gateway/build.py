@@ -8,8 +8,9 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
+from hedgerow.audience import Audience
 from hedgerow.errors import ConfigError
-from hedgerow.events import Listener
+from hedgerow.events import CancelFailed, Listener
 from hedgerow.gateway import sharing
 from hedgerow.gateway.blueprint import Blueprint, RouteBlueprint, TargetBlueprint
 from hedgerow.gateway.core import Gateway
@@ -23,6 +24,7 @@ from hedgerow.gateway.trial import Gates
 from hedgerow.hedger import Hedger
 from hedgerow.http.client import Pool
 from hedgerow.http.client_settings import Origin, PoolSettings
+from hedgerow.policy.cancelling import runs_on
 from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.naming import RouteNames
@@ -89,10 +91,11 @@ class Builder:
         """
         kept = {} if old is None else old.pools
         pools = {name: self._pooled(name, target, kept.get(name)) for name, target in blueprint.targets.items()}
-        sites = {name: _Site(name, target, pools[name]) for name, target in blueprint.targets.items()}
+        sites = {name: Site(name, target, pools[name]) for name, target in blueprint.targets.items()}
         gates = {name: gates_of(name, route.policy.gates) for name, route in blueprint.routes.items()}
         hedgers = {name: self._hedger(name, route, sites) for name, route in blueprint.routes.items()}
         self._settle(blueprint, now)
+        self._tell_of_cancels(blueprint, {} if old is None else old.blueprint.targets, now)
         if old is not None:
             for name, hedger in hedgers.items():
                 if name in old.hedgers:
@@ -111,7 +114,7 @@ class Builder:
         except ConfigError as error:
             raise ConfigError([f"targets.{name}.{problem}" for problem in error.problems]) from None
 
-    def _hedger(self, name: str, route: RouteBlueprint, sites: Mapping[str, _Site]) -> Hedger:
+    def _hedger(self, name: str, route: RouteBlueprint, sites: Mapping[str, Site]) -> Hedger:
         places = [place for target in route.targets for place in sites[target].places]
         return Hedger(name, places, route.policy, listeners=self._listeners, health=self._health, shared=self._shared)
 
@@ -122,12 +125,25 @@ class Builder:
         self._shared.terms = {name: Terms(each.price) for name, each in targets.items()}
         self._shared.funds.resize(blueprint.budget, blueprint.tenant_budget, now)
 
+    def _tell_of_cancels(self, blueprint: Blueprint, old: Mapping[str, TargetBlueprint], now: float) -> None:
+        """Say which targets are known to go on with what is cancelled there, where that is news."""
+        tell = Audience(self._listeners).tell
+        for name, target in blueprint.targets.items():
+            found, action = target.probed, target.on_cancel_failure
+            before = old[name].probed if name in old else None
+            known = before is not None and before.fails
+            if found is not None and found.fails and found != before:
+                tell(CancelFailed(name, True, found.detail, action, now))
+            elif known and (found is None or not found.fails):
+                why = "the probe that said otherwise is no longer valid" if found is None else found.detail
+                tell(CancelFailed(name, False, why, action, now))
+
 
 def _shared(redis: str | None, loop: asyncio.AbstractEventLoop) -> sharing.Shared | None:
     return None if redis is None else sharing.Shared(RedisLog(redis), loop)
 
 
-def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site], gates: Gates | None) -> Ways:
+def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, Site], gates: Gates | None) -> Ways:
     at = [(sites[target], number) for target in route.targets for number in range(len(sites[target].places))]
     speaking = {}
     for family in Family:
@@ -140,7 +156,7 @@ def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, _Site], gat
     return Ways(any_path, speaking, route.endpoints)
 
 
-class _Site:
+class Site:
     """A configured target: one pool, whatever families of protocols come that way, and a place for each of its keys."""
 
     def __init__(self, name: str, target: TargetBlueprint, pooled: Pooled) -> None:
@@ -167,6 +183,7 @@ class _Site:
             region=target.region or "",
             lacks=target.lacks,
             max_context=target.max_context,
+            runs_on=runs_on(target.probed, target.on_cancel_failure),
         )
         return Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
 

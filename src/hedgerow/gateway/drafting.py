@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from math import inf
+from types import MappingProxyType
 
 import msgspec
 
@@ -28,11 +29,13 @@ from hedgerow.policy.account import Limits
 from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.budget import Share
+from hedgerow.policy.cancelling import Probed
 from hedgerow.policy.delay import Off, show
 from hedgerow.policy.gates.settings import GateSettings, Prefix
 from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.order import Sticky
 from hedgerow.policy.outage import ThrottleSettings
+from hedgerow.policy.plan import OnFailure
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Conditions, Policy
 from hedgerow.units import show_duration
@@ -43,10 +46,15 @@ from hedgerow.wire.needs import JSON_SCHEMA, TOOLS, VISION
 CAPABILITIES = frozenset({TOOLS, VISION, JSON_SCHEMA})
 
 
-def blueprint_of(settings: Settings, *, environ: Mapping[str, str] = os.environ) -> Blueprint:
-    """What the settings mean. `environ` names the proxies of targets that obey the environment."""
+def blueprint_of(
+    settings: Settings, *, environ: Mapping[str, str] = os.environ, probed: Mapping[str, Probed] = MappingProxyType({})
+) -> Blueprint:
+    """What the settings mean. `environ` names the proxies of targets that obey the environment.
+
+    `probed` is what is known of targets whose cancelling was tried out.
+    """
     return Blueprint(
-        targets={name: _target(target, environ) for name, target in settings.targets.items()},
+        targets={name: _target(target, environ, probed.get(name)) for name, target in settings.targets.items()},
         routes={name: _route(route, settings.targets) for name, route in settings.routes.items()},
         default_route=settings.default_route,
         budget=_cap(settings.server.budget),
@@ -55,7 +63,7 @@ def blueprint_of(settings: Settings, *, environ: Mapping[str, str] = os.environ)
     )
 
 
-def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprint:
+def _target(target: config.Target, environ: Mapping[str, str], probed: Probed | None) -> TargetBlueprint:
     return TargetBlueprint(
         base_url=target.base_url,
         account=target.account_name,
@@ -79,6 +87,8 @@ def _target(target: config.Target, environ: Mapping[str, str]) -> TargetBlueprin
         idempotency_header=target.idempotency_header,
         continues=None if target.continues == "off" else Form(target.continues),
         breaker=_breaker(target.breaker),
+        on_cancel_failure=OnFailure(target.on_cancel_failure),
+        probed=probed,
     )
 
 

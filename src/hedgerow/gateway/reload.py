@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +18,7 @@ from hedgerow.errors import ConfigError
 from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint, Source
 from hedgerow.gateway.reload_pools import Retirement
 from hedgerow.gateway.reload_read import read_again
-from hedgerow.gateway.reload_watch import FileWatch, stamp_of
+from hedgerow.gateway.reload_watch import FileWatch
 from hedgerow.http.client import Pool
 
 if TYPE_CHECKING:
@@ -55,9 +56,12 @@ class Reloader:
         self._running: asyncio.Task[Outcome] | None = None
         self._next: asyncio.Task[Outcome] | None = None
         self._retirement = Retirement(gateway)
-        self._watch: FileWatch | None = None
+        self._watches: list[FileWatch] = []
         if source is not None:
-            self._watch = FileWatch(source.file, source.stamp, self._file_changed, gateway.loop)
+            files = [(source.file, source.stamp), *([] if source.beside is None else [source.beside])]
+            self._watches = [
+                FileWatch(file, seen, partial(self._file_changed, file), gateway.loop) for file, seen in files
+            ]
             self._watch_if_asked()
 
     @property
@@ -88,8 +92,8 @@ class Reloader:
 
     async def stop(self) -> None:
         """Reload no more; what is under way is given up."""
-        if self._watch is not None:
-            self._watch.stop()
+        for watch in self._watches:
+            watch.stop()
         tasks = [task for task in (self._running, self._next) if task is not None]
         for task in tasks:
             task.cancel()
@@ -100,8 +104,8 @@ class Reloader:
         await self.stop()
         await asyncio.gather(self._retirement.close(), *(pooled.pool.close() for pooled in self.parts.pools.values()))
 
-    def _file_changed(self) -> None:
-        self.ask(f"{self.file} has changed")
+    def _file_changed(self, file: str) -> None:
+        self.ask(f"{file} has changed")
 
     async def _take_turn(self, before: asyncio.Task[Outcome] | None, why: str) -> Outcome:
         if before is not None:
@@ -120,11 +124,12 @@ class Reloader:
         return outcome
 
     async def _reload(self, why: str) -> Outcome:
-        source, watch = self._source, self._watch
-        if source is None or watch is None:
+        source = self._source
+        if source is None:
             raise ConfigError([self.refusal() or "there is no file"])
         log.info("reload: %s; reading %s", why, source.file)
-        watch.seen = stamp_of(source.file)
+        for watch in self._watches:
+            watch.read()
         blueprint, warnings = await self._read(source)
         self._install(self._builder.parts(blueprint, self.gateway.loop.time(), self.parts))
         self._obey(blueprint.server)
@@ -144,8 +149,8 @@ class Reloader:
         self.gateway.debug = log.isEnabledFor(logging.DEBUG)
 
     def _watch_if_asked(self) -> None:
-        if self._watch is not None:
-            (self._watch.start if self.parts.blueprint.server.reload == "watch" else self._watch.stop)()
+        for watch in self._watches:
+            (watch.start if self.parts.blueprint.server.reload == "watch" else watch.stop)()
 
     def _tell(self, why: str, outcome: Outcome) -> None:
         for problem in outcome.problems:

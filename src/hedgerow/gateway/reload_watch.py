@@ -38,6 +38,10 @@ class FileWatch:
         self._before: Stamp | None = None
         self._timer: asyncio.TimerHandle | None = None
 
+    def read(self) -> None:
+        """The file is about to be read: what is there now is not news any more."""
+        self.seen = stamp_of(self._path)
+
     def start(self) -> None:
         """Look from now on."""
         if self._timer is None:

@@ -18,6 +18,7 @@ from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
 from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.billing import bill
 from hedgerow.policy.budget import Share
+from hedgerow.policy.cancelling import raises_delay, stoppable
 from hedgerow.policy.controls import Controls
 from hedgerow.policy.correlation import assumed
 from hedgerow.policy.delay import Fixed, Off, Spec, is_early, parse_delay, show
@@ -84,6 +85,7 @@ class Judge:
         self.learn = self._lessons.answered
         """From an attempt that won."""
         self._accounts: dict[str, str] = {}
+        self._run_on = False
         self.when = When(self._latency, self._rules(), cost=self._hedge_cost, correlation=self._correlation)
         self.notices = Notices(name, self.when, self._lessons).new
         """What an operator should hear of the delays, and of hedges held back, since this was asked last."""
@@ -112,9 +114,10 @@ class Judge:
     def choose(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> Choice:
         """When this request is to be hedged."""
         when = self.when
-        if when.always is not None:
-            return when.always
-        return when.choose(ask, candidates[0].target, candidates[1].target if len(candidates) > 1 else None, now)
+        if (choice := when.always) is None:
+            backup = candidates[1].target if len(candidates) > 1 else None
+            choice = when.choose(ask, candidates[0].target, backup, now)
+        return when.raised(choice) if self._run_on and raises_delay(candidates[:2], stream=ask.stream) else choice
 
     def may(
         self, ask: Ask, choice: Choice, role: Role, attempt: int, primary: Candidate, backup: Candidate, now: float
@@ -161,6 +164,7 @@ class Judge:
     def knows(self, candidates: Sequence[Candidate]) -> None:
         """These are the targets: those of one account are taken to be slow together."""
         self._accounts.update({each.target: each.account for each in candidates})
+        self._run_on = self._run_on or any(each.runs_on is not None for each in candidates)
         if self.where is not None:
             self.where.knows([each.target for each in candidates])
 
@@ -269,7 +273,7 @@ class Judge:
             )
         if conditions.max_input_tokens is not None:
             guards.append(TooLarge(conditions.max_input_tokens))
-        self._guards = tuple(guards)
+        self._guards = (*guards, stoppable)
         hedges = policy.width > 1 or (policy.max_hedges > 0 and self._rules().spec != Off())
         self.experiment.go_by(policy.holdout, self._guards, hedges=hedges and policy.max_attempts > 1)
         self._deadline = Deadline(self._mostly)

@@ -73,7 +73,7 @@ class Lineup:
         """Who of these may be asked, in which role; and all who have turns: no half-open one that others are before."""
         roles, by_role = self._roles, indices
         if roles is not None:  # so that health knows whom the hedge would have gone to
-            first, last = roles.arrange(indices)
+            first, last = roles.arrange(indices, stream=ask.stream)
             by_role = [*first, *last]
         order = self._health.order([self._candidates[index] for index in by_role], now, ask.model)
         usable = [by_role[position] for position in order.usable]
@@ -81,7 +81,7 @@ class Lineup:
         probed = [by_role[position] for position in order.probes]
         for_failures: list[int] = []
         if roles is not None and usable:
-            usable, for_failures = roles.arrange(_well(indices, usable, probed))
+            usable, for_failures = roles.arrange(_well(indices, usable, probed), stream=ask.stream)
         well, out = rest or ((), ())
         spare = [*for_failures, *well, *spare, *out]
         turns = [index for index in (*usable, *for_failures) if index not in probed or index == usable[0]]

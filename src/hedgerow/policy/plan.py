@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from math import inf
 
 import msgspec
 
 from hedgerow.events import Reason, Role
+
+
+class OnFailure(StrEnum):
+    """What is done about a target whose cancelled attempts go on."""
+
+    WARN = "warn"
+    RAISE_DELAY = "raise_delay"
+    DISABLE = "disable"
+
+
+class RunsOn(msgspec.Struct, frozen=True, gc=False):
+    """Which attempts at a candidate go on when they are cancelled, and what is done about it."""
+
+    streams: bool
+    whole: bool
+    action: OnFailure
+
+    def bars(self, *, stream: bool) -> bool:
+        """Whether there are to be no hedges: one that loses would be paid for in full."""
+        return self.action is OnFailure.DISABLE and (self.streams if stream else self.whole)
+
+    def raises(self, *, stream: bool) -> bool:
+        """Whether hedges are to wait longer, be they to it or because it is late: either way a loser may go on."""
+        return self.action is OnFailure.RAISE_DELAY and (self.streams if stream else self.whole)
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -18,6 +43,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     several keys it has, from 1; 0 where there are not several. `leads`: it may be first; `backs`: it may get hedges.
     `region`: what it shares its troubles with, "" where that is not known. `lacks`: what requests may need and it
     cannot do; `max_context`: the tokens of prompt and answer that it has room for, None where that is not known.
+    `runs_on`: what goes on when it is cancelled there, where something is done about that.
     """
 
     target: str
@@ -30,6 +56,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     region: str = ""
     lacks: frozenset[str] = frozenset()
     max_context: int | None = None
+    runs_on: RunsOn | None = None
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):

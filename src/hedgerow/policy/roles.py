@@ -1,4 +1,4 @@
-"""Who may be first and who may be next: targets that are for one role only, and regions that fail as one."""
+"""Who may be first and who may be next: targets for one role only, regions, and cancels that fail."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ class Roles:
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._candidates = candidates
 
-    def arrange(self, indices: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The primary and those who may get its hedges, and those who may only follow on failures."""
+    def arrange(self, indices: Sequence[int], *, stream: bool = True) -> tuple[list[int], list[int]]:
+        """The primary and those who may get its hedges, and those who may only follow on failures.
+
+        Last of the former are those that would be refused a hedge, since what is cancelled there goes on.
+        """
         candidates = self._candidates
         if not indices:
             return [], []
@@ -29,11 +32,14 @@ class Roles:
         backups = [index for index in others if candidates[index].backs]
         if region := candidates[primary].region:
             backups.sort(key=lambda index: candidates[index].region == region)
+        backups.sort(key=lambda index: (known := candidates[index].runs_on) is not None and known.bars(stream=stream))
         return [primary, *backups], [index for index in others if not candidates[index].backs]
 
 
 def roles_of(candidates: Sequence[Candidate]) -> Roles | None:
     """None where everybody may be anything, and nobody is anywhere in particular."""
     regions = {candidate.region for candidate in candidates}
-    all_alike = len(regions) < 2 and all(candidate.leads and candidate.backs for candidate in candidates)
+    all_alike = len(regions) < 2 and all(
+        candidate.leads and candidate.backs and candidate.runs_on is None for candidate in candidates
+    )
     return None if all_alike else Roles(candidates)

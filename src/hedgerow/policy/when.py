@@ -23,6 +23,7 @@ from hedgerow.policy.auto import (
     prompt_tokens,
     slowest,
 )
+from hedgerow.policy.cancelling import RAISE
 from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, show
 from hedgerow.policy.latency.cells import SIZES, LatencyModel
@@ -99,6 +100,11 @@ class When:
         if choice is None:
             choice = self._kept[key] = self._alone(key, now, at_once=True)
         return choice
+
+    def raised(self, choice: Choice) -> Choice:
+        """The same with a longer delay: a hedge is dearer, as one of the two goes on when it has lost."""
+        longer = min(choice.delay * RAISE, max(choice.delay, self._rules.max_delay))
+        return Choice(longer, choice.probability, choice.source)
 
     def hedged(
         self, ask: Ask, primary: str, backup: str, took: float, hedge_took: float, now: float, *, done: bool,

@@ -1,0 +1,1 @@
+"""`hedgerow probe`: whether cancelling an attempt at a target stops the upstream, tried out with a few real calls."""
