@@ -1,0 +1,127 @@
+"""What is told of a call in process: to what learns from it, to who listens, and to its caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hedgerow.client.result import AttemptRecord
+from hedgerow.events import (
+    AnswerRejected,
+    AttemptEnded,
+    AttemptLaunched,
+    Failure,
+    FirstToken,
+    HedgeSkipped,
+    Outcome,
+    Reason,
+    RequestFinished,
+    RequestStarted,
+    Role,
+)
+from hedgerow.policy.gates.gate import Rejection
+
+if TYPE_CHECKING:
+    from hedgerow.client.attempt import Attempt
+    from hedgerow.client.flight import Flight
+
+PROTOCOL = "callable"
+"""The protocol of calls in process, as events name it."""
+_WON, _PRIMARY = Outcome.WON, Role.PRIMARY
+
+
+def started(flight: Flight) -> None:
+    """A call begins."""
+    route, ask = flight.hedger.route, flight.ask
+    if route.watched:
+        route.emit(RequestStarted(ask.request_id, route.name, PROTOCOL, ask.stream, flight.started_at))
+
+
+def launched(flight: Flight, attempt: Attempt) -> None:
+    """An attempt begins."""
+    route = flight.hedger.route
+    if route.watched:
+        launch = flight.ask.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
+        route.emit(AttemptLaunched(*launch))
+
+
+def skipped(flight: Flight, reason: Reason, detail: str, role: Role) -> None:
+    """A hedge or failover was due and is not launched."""
+    route = flight.hedger.route
+    route.emit(HedgeSkipped(flight.ask.request_id, route.name, reason, flight.time(), detail, role))
+
+
+def first_token(flight: Flight, attempt: Attempt) -> None:
+    """An attempt has won."""
+    ask, at = flight.ask, attempt.first_token_at
+    where = ask.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
+    at = attempt.launched_at if at is None else at
+    flight.hedger.route.emit(FirstToken(*where, at, ask.stream, ask.input_tokens))
+
+
+def rejected(flight: Flight, attempt: Attempt, rejection: Rejection) -> None:
+    """A gate rejected an attempt's value."""
+    route = flight.hedger.route
+    told = attempt.target.name, rejection.gate, rejection.detail
+    route.emit(AnswerRejected(flight.ask.request_id, route.name, attempt.index, *told, flight.time(), False))
+
+
+def ended(flight: Flight, attempt: Attempt, outcome: Outcome, failure: Failure | None = None) -> None:
+    """An attempt is over, now."""
+    attempt.outcome, attempt.ended_at = outcome, flight.time()
+    attempt.failure = failure
+    route, ask = flight.hedger.route, flight.ask
+    if outcome is not _WON and attempt.probe is not None:
+        route.over(attempt.probe)
+        attempt.probe = None
+    if outcome is _WON and attempt.role is _PRIMARY and not route.watched:
+        return
+    route.emit(
+        AttemptEnded(
+            ask.request_id,
+            attempt.index,
+            attempt.target.name,
+            attempt.role,
+            outcome,
+            attempt.launched_at,
+            attempt.first_token_at,
+            attempt.first_token_at,
+            attempt.ended_at,
+            None if failure is None else failure.status,
+            0,
+            failure,
+            None,
+            ask.stream,
+            ask.input_tokens,
+        )
+    )
+
+
+def finished(flight: Flight, outcome: Outcome) -> None:
+    """The call is over, now."""
+    route, ask, winner = flight.hedger.route, flight.ask, flight.winner
+    if route.watched:
+        first = None if winner is None else winner.first_token_at
+        which = None if winner is None else winner.index
+        times = flight.started_at, first, flight.time()
+        launched = len(flight.attempts)
+        route.emit(
+            RequestFinished(
+                ask.request_id, route.name, PROTOCOL, ask.stream, *times, None, which, launched, outcome
+            )
+        )
+
+
+def told(flight: Flight, attempt: Attempt) -> AttemptRecord:
+    """An attempt as its caller is told of it."""
+    started = flight.started_at
+    return AttemptRecord(
+        attempt=attempt.index,
+        target=attempt.target.name,
+        role=attempt.role,
+        outcome=attempt.outcome,
+        launched=attempt.launched_at - started,
+        first_token=None if attempt.first_token_at is None else attempt.first_token_at - started,
+        ended=None if attempt.ended_at is None else attempt.ended_at - started,
+        failure=attempt.failure,
+        error=attempt.error,
+    )

@@ -1,0 +1,125 @@
+"""What a hedged call comes to: its result, or the one error of all its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from hedgerow.errors import HedgerowError
+from hedgerow.events import Failure, Outcome, Reason, Role
+
+T = TypeVar("T")
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt, as it stood when the call returned. Times are seconds from the start of the call.
+
+    `outcome` is None for one that still runs, as its answer is kept. `first_token`: when its first item, or its value,
+    was there. `error` is what it raised.
+    """
+
+    attempt: int
+    target: str
+    role: Role
+    outcome: Outcome | None
+    launched: float
+    first_token: float | None = None
+    ended: float | None = None
+    failure: Failure | None = None
+    error: BaseException | None = None
+
+
+class Result(Generic[T]):
+    """The answer that won.
+
+    `latency` is in seconds, to the value or to the first item of a stream. `hedged`: an attempt was launched by delay
+    or together with the first. `reason`: why a hedge that was due was not launched, None if none was or it was.
+    """
+
+    __slots__ = ("_alternatives", "attempts", "hedged", "latency", "reason", "target", "value")
+
+    def __init__(
+        self,
+        value: T,
+        target: str,
+        attempts: Sequence[AttemptRecord],
+        latency: float,
+        hedged: bool,
+        reason: Reason | None,
+        alternatives: AsyncIterator[Alternative[T]],
+    ) -> None:
+        self.value = value
+        self.target = target
+        self.attempts = tuple(attempts)
+        self.latency = latency
+        self.hedged = hedged
+        self.reason = reason
+        self._alternatives = alternatives
+
+    def alternatives(self) -> AsyncIterator[Alternative[T]]:
+        """What losers have answered or will, as they come; nothing where losers are cancelled."""
+        return self._alternatives
+
+    def __repr__(self) -> str:
+        hedged = ", hedged" if self.hedged else ""
+        return f"<Result from {self.target} in {self.latency:.3g} s, attempts: {len(self.attempts)}{hedged}>"
+
+
+class Alternative(msgspec.Struct, Generic[T], frozen=True):
+    """A loser's answer: of a stream, all its items. `latency` is in seconds from the start of the call."""
+
+    value: T
+    target: str
+    role: Role
+    latency: float
+
+
+class EveryAttemptFailed(HedgerowError):
+    """No attempt gave an answer.
+
+    It is also an instance of what the first attempt raised, with that error's attributes, so that whoever catches the
+    SDK's own error catches this. `attempts` are all of them; `__cause__` is the error that says most.
+    """
+
+    attempts: tuple[AttemptRecord, ...] = ()
+
+    def __str__(self) -> str:
+        told = "; ".join(f"{each.target}: {_why(each)}" for each in self.attempts)
+        return f"{len(self.attempts)} of {len(self.attempts)} attempts failed: {told}"
+
+
+def _why(attempt: AttemptRecord) -> str:
+    if attempt.error is not None:
+        text = str(attempt.error)
+        return f"{type(attempt.error).__name__}: {text}" if text else type(attempt.error).__name__
+    return "unknown" if attempt.failure is None else attempt.failure.message
+
+
+def every_attempt_failed(attempts: Sequence[AttemptRecord], said: BaseException | None) -> EveryAttemptFailed:
+    """The one error of these attempts, of which `said` says most."""
+    first = next((each.error for each in attempts if each.error is not None), None)
+    error = _also(first) if first is not None else EveryAttemptFailed()
+    error.attempts = tuple(attempts)
+    error.__cause__ = said
+    return error
+
+
+_kinds: dict[type[BaseException], type[EveryAttemptFailed]] = {}
+
+
+def _also(error: BaseException) -> EveryAttemptFailed:
+    """An `EveryAttemptFailed` that is one of these errors as well, where Python can make one."""
+    kind = type(error)
+    if (both := _kinds.get(kind)) is None:
+        try:
+            both = type("EveryAttemptFailed", (EveryAttemptFailed, kind), {"__module__": EveryAttemptFailed.__module__})
+        except TypeError:  # two layouts that cannot be one
+            both = EveryAttemptFailed
+        if len(_kinds) < 1_000:
+            _kinds[kind] = both
+    made: Any = both.__new__(both, *error.args)
+    made.args = error.args
+    made.__dict__.update(error.__dict__)
+    return made  # type: ignore[no-any-return]
