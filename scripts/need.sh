@@ -5,8 +5,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/system.sh
 
+there() { command -v "$1" || compgen -G "/usr/lib/$1/*/bin/initdb"; } # Debian keeps PostgreSQL's off the path
+
 for program in "$@"; do
-  command -v "$program" >/dev/null && continue
+  there "$program" >/dev/null && continue
   apt_install "$program" && continue
   printf '\n!!! %s is not installed and cannot be installed from here: what needs it WILL NOT RUN.\n' "$program" >&2
   printf '!!! To run it too: sudo apt-get install %s\n\n' "$program" >&2

@@ -19,7 +19,7 @@ from hedgerow.ledger.tables import HOUR, Tables
 from hedgerow.ledger.upkeep import Upkeep
 from tests.e2e.support import GatewayProcess, script, until
 from tests.effects.support import WHOLE, Document, document, effect_of
-from tests.unit.ledger_support import batches, records, told
+from tests.ledger.support import batches, records, told
 
 e2e = pytest.mark.e2e
 QUICK = {"x-lab-script": script(ttft_ms=0, gap_ms=0, tokens=1)}

@@ -29,27 +29,30 @@ def sums_of(connection: Connection, table: Table, hour: int) -> list[dict[str, A
     """Rows for an hourly table."""
     shape = _SHAPES[table]
     within = and_(requests.c.started_at >= hour, requests.c.started_at < hour + _HOUR)
-    alike = [column.label(name) for name, column in shape.alike.items()]
-    added = [cast(func.coalesce(func.sum(column), 0), BigInteger).label(name) for name, column in shape.added.items()]
-    query = select(*alike, *added).select_from(shape.source).where(within).group_by(*shape.alike.values())
-    rows = {tuple(row[: len(alike)]): {"hour": hour, **row._mapping} for row in connection.execute(query)}
+    named = [column.label(name) for name, column in {**shape.alike, **shape.added}.items()]
+    inner = select(*named).select_from(shape.source).where(within).subquery()
+    alike = [inner.c[name] for name in shape.alike]
+    added = [cast(func.coalesce(func.sum(inner.c[name]), 0), BigInteger).label(name) for name in shape.added]
+    found = connection.execute(select(*alike, *added).group_by(*alike))
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {
+        tuple(row[: len(alike)]): {"hour": hour, **row._mapping} for row in found
+    }
     for name, time in shape.times.items():
-        histograms: dict[tuple[Any, ...], dict[int, int]] = {key: {} for key in rows}
+        histograms: dict[tuple[Any, ...], dict[int, int]] = {}
         for key, low, count in _buckets(connection, shape, time, within):
             histograms.setdefault(key, {})[low] = count
         for key, row in rows.items():
-            row[name] = json.dumps(histograms[key], separators=(",", ":"))
+            row[name] = json.dumps(histograms.get(key, {}), separators=(",", ":"))
     return list(rows.values())
 
 
 def _buckets(
     connection: Connection, shape: _Shape, time: ColumnElement[int], within: ColumnElement[bool]
 ) -> Iterator[tuple[tuple[Any, ...], int, int]]:
-    alike = list(shape.alike.values())
-    each = select(*[column.label(f"k{place}") for place, column in enumerate(alike)], bucket_of(time).label("low"))
-    inner = each.select_from(shape.source).where(within, time.is_not(None), time >= 0).subquery()
-    query = select(*inner.c, func.count()).group_by(*inner.c)
-    for row in connection.execute(query):
+    named = [column.label(name) for name, column in shape.alike.items()]
+    each = select(*named, bucket_of(time).label("low")).select_from(shape.source)
+    inner = each.where(within, time.is_not(None), time >= 0).subquery()
+    for row in connection.execute(select(*inner.c, func.count()).group_by(*inner.c)):
         yield tuple(row[:-2]), row[-2], row[-1]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from hedgerow.errors import LedgerError
 from hedgerow.ledger.schema import VERSION_TABLE
@@ -30,15 +30,14 @@ def open_store(url: str, *, writes: bool = False) -> Engine:
         raise LedgerError("that is no URL of a ledger; sqlite:///hedgerow-ledger.db is one") from None
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed, writes=writes)
+    if parsed.get_backend_name() != "postgresql":
+        raise LedgerError("a ledger is in SQLite or PostgreSQL; no other database is known")
     try:
         import psycopg  # noqa: F401
     except ModuleNotFoundError:
         raise LedgerError("a ledger in PostgreSQL needs psycopg: pip install 'hedgerow[postgres]'") from None
     arguments = {"connect_timeout": int(LOCK_PATIENCE), "application_name": "hedgerow-ledger"}
-    try:
-        return create_engine(parsed.set(drivername="postgresql+psycopg"), connect_args=arguments, paramstyle="format")
-    except NoSuchModuleError:
-        raise LedgerError("a ledger is in SQLite or PostgreSQL; no other database is known") from None
+    return create_engine(parsed.set(drivername="postgresql+psycopg"), connect_args=arguments, paramstyle="format")
 
 
 def shown(url: str) -> str:

@@ -23,7 +23,7 @@ from hedgerow.events import (
 from hedgerow.ledger.backlog import BATCH, Backlog
 from hedgerow.ledger.book import Book
 from hedgerow.ledger.record import FRAME, Record, Repeat, decode, records_in
-from tests.unit.ledger_support import records, told
+from tests.ledger.support import records, told
 
 
 def test_a_record_is_told_once_when_nothing_more_can_come() -> None:

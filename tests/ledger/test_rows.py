@@ -35,7 +35,7 @@ from hedgerow.ledger.record import Record
 from hedgerow.ledger.rows import AttemptHour, AttemptRow, RequestHour, RequestRow
 from hedgerow.ledger.schema import VERSION_TABLE, attempt_hours, attempts, metadata, request_hours, requests
 from hedgerow.ledger.store import migrate, open_store
-from tests.unit.ledger_support import EPOCH, MICRO, bill, records, told
+from tests.ledger.support import EPOCH, MICRO, bill, records, told
 
 BASE = int(EPOCH) * MICRO
 FOLD = Fold(3, EPOCH)
