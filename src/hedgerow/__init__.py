@@ -1,3 +1,62 @@
-"""Request hedging for LLM APIs: the first good answer wins, the loser is cancelled, the spend is capped."""
+"""Request hedging for LLM APIs: the first good answer wins, the loser is cancelled, the spend is capped.
+
+In process: `hedge`, `race` and `chain` call async callables, `hedged` decorates one, `Hedger` is what is behind them,
+`hedge_sync` is for sync code; each gives a `Result` or raises `EveryAttemptFailed`. The transports for the SDKs' HTTP
+clients are in `hedgerow.transports`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from hedgerow.client.calls import chain, hedge, hedged, race
+    from hedgerow.client.hedger import Hedger
+    from hedgerow.client.result import Alternative, AttemptRecord, EveryAttemptFailed, Result
+    from hedgerow.client.settings import Policy
+    from hedgerow.client.sync import hedge_sync
+    from hedgerow.client.target import Target
+
+__all__ = [
+    "Alternative",
+    "AttemptRecord",
+    "EveryAttemptFailed",
+    "Hedger",
+    "Policy",
+    "Result",
+    "Target",
+    "chain",
+    "hedge",
+    "hedge_sync",
+    "hedged",
+    "race",
+]
+
+_HOMES = {
+    "Alternative": "result",
+    "AttemptRecord": "result",
+    "EveryAttemptFailed": "result",
+    "Hedger": "hedger",
+    "Policy": "settings",
+    "Result": "result",
+    "Target": "target",
+    "chain": "calls",
+    "hedge": "calls",
+    "hedge_sync": "sync",
+    "hedged": "calls",
+    "race": "calls",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, each imported when it is first asked for: the gateway needs none of them."""
+    if (home := _HOMES.get(name)) is None:
+        raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
+    return getattr(import_module(f"hedgerow.client.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

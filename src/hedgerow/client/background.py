@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
@@ -64,10 +65,8 @@ class Background:
         if self.here or not self._thread.is_alive():
             return
         ended = asyncio.run_coroutine_threadsafe(_end_all(), self.loop)
-        try:
+        with suppress(TimeoutError):
             ended.result(_STOP_WITHIN)
-        except TimeoutError:
-            pass
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(_STOP_WITHIN)
 
@@ -90,7 +89,7 @@ _one: Background | None = None
 
 def background() -> Background:
     """The one of this process."""
-    global _one  # noqa: PLW0603  # it is the process's
+    global _one  # it is the process's
     with _lock:
         if _one is None:
             _one = Background()
@@ -104,7 +103,7 @@ def _stop() -> None:
 
 def _forked() -> None:
     """In the child: the thread has stayed with the parent, and whoever held the lock, too."""
-    global _one, _lock  # noqa: PLW0603
+    global _one, _lock
     _one, _lock = None, threading.Lock()
 
 

@@ -29,7 +29,7 @@ _MISSING = object()
 class Flight:
     """Implements the engine's `Driver`."""
 
-    def __init__(self, hedger: Hedger, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, hedger: Hedger[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.hedger = hedger
         self.args, self.kwargs = args, kwargs
         self.classify, self.first_token = hedger.classify, hedger.first_token

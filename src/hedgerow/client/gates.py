@@ -38,7 +38,7 @@ async def verdict_of(checks: Sequence[Check], value: Any) -> tuple[Rejection | N
                 said = await said
             rejection = rejection_of(name, said)
         except Exception as error:
-            log.warning(not_judged(name, error))  # noqa: G004  # it is the whole line
+            log.warning(not_judged(name, error))  # it is the whole line
             continue
         if rejection is not None:
             return rejection, rank

@@ -105,9 +105,7 @@ def finished(flight: Flight, outcome: Outcome) -> None:
         times = flight.started_at, first, flight.time()
         launched = len(flight.attempts)
         route.emit(
-            RequestFinished(
-                ask.request_id, route.name, PROTOCOL, ask.stream, *times, None, which, launched, outcome
-            )
+            RequestFinished(ask.request_id, route.name, PROTOCOL, ask.stream, *times, None, which, launched, outcome)
         )
 
 

@@ -25,18 +25,24 @@ def hedge_sync(primary: Call, *backups: Call, args: Sequence[Any] = (), **option
     of `OpenAI()` or `Anthropic()` give them the transport for sync clients.
     """
     for target in (primary, *backups):
-        call = target.call if isinstance(target, Target) else target
-        if inspect.isfunction(call) and not (inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)):
-            if call.__name__ != "<lambda>":
-                raise TypeError(
-                    f"{call.__name__} is a sync function: once called it cannot be cancelled, so it cannot be hedged. "
-                    "Give an async one, or use the transport for sync clients"
-                )
+        _check(target.call if isinstance(target, Target) else target)
     there = background()
     result = there.call(hedge(primary, *backups, args=args, **options))
     if isinstance(result.value, Winner):
         result.value = SyncWinner(result.value)
     return result
+
+
+def _check(call: object) -> None:
+    """Raises `TypeError` for what is plainly sync; of a lambda or an object nobody can say before it is called."""
+    while hasattr(call, "func"):  # functools.partial
+        call = call.func
+    plain = inspect.isroutine(call) and getattr(call, "__name__", "") != "<lambda>"
+    if plain and not (inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)):
+        raise TypeError(
+            f"{getattr(call, '__name__', call)} is a sync function: once called it cannot be cancelled, so it cannot "
+            "be hedged. Give an async one, or use the transport for sync clients"
+        )
 
 
 class SyncWinner(Generic[T]):
