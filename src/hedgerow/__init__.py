@@ -1,7 +1,8 @@
 """Request hedging for LLM APIs: the first good answer wins, the loser is cancelled, the spend is capped.
 
-In process: `hedge`, `race` and `chain` call async callables, `hedged` decorates one, `Hedger` is what is behind them,
-`hedge_sync` is for sync code; each gives a `Result` or raises `EveryAttemptFailed`. The transports for the SDKs' HTTP
+In process: `hedge`, `race` and `chain` call async callables, `hedged` decorates one, `Hedger` is made once and called
+often, `hedge_sync` is for sync code; each gives a `Result` or raises `EveryAttemptFailed`. `hedged_completion` is the
+plain form for text. The transports for the SDKs' HTTP
 clients are in `hedgerow.transports`.
 """
 
@@ -13,40 +14,51 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from hedgerow.client.calls import chain, hedge, hedged, race
+    from hedgerow.client.calls import chain, hedge, race
+    from hedgerow.client.completion import Completion, hedged_completion
+    from hedgerow.client.decorator import hedged
     from hedgerow.client.hedger import Hedger
     from hedgerow.client.result import Alternative, AttemptRecord, EveryAttemptFailed, Result
     from hedgerow.client.settings import Policy
+    from hedgerow.client.stream import Held, Winner
     from hedgerow.client.sync import hedge_sync
     from hedgerow.client.target import Target
 
 __all__ = [
     "Alternative",
     "AttemptRecord",
+    "Completion",
     "EveryAttemptFailed",
     "Hedger",
+    "Held",
     "Policy",
     "Result",
     "Target",
+    "Winner",
     "chain",
     "hedge",
     "hedge_sync",
     "hedged",
+    "hedged_completion",
     "race",
 ]
 
 _HOMES = {
     "Alternative": "result",
     "AttemptRecord": "result",
+    "Completion": "completion",
     "EveryAttemptFailed": "result",
     "Hedger": "hedger",
+    "Held": "stream",
     "Policy": "settings",
     "Result": "result",
     "Target": "target",
+    "Winner": "stream",
     "chain": "calls",
     "hedge": "calls",
     "hedge_sync": "sync",
-    "hedged": "calls",
+    "hedged": "decorator",
+    "hedged_completion": "completion",
     "race": "calls",
 }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import deque
-from contextlib import AsyncExitStack, suppress
 from contextvars import Context
+from inspect import isawaitable
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from hedgerow.client.closing import close
 from hedgerow.client.failing import failure_of
 from hedgerow.events import Failure, FailureClass, Outcome, Role
 
@@ -24,115 +25,121 @@ _BY_ITSELF = Failure(FailureClass.PROTOCOL, "it cancelled itself")
 
 class Attempt:
     """Everything of it happens in its own task and its own copy of the caller's context, from the call of its target
-    to the closing of its stream: whoever opened something closes it.
+    to the closing of what that opened: whoever opened something closes it.
     """
 
-    __slots__ = (
-        "_flight",
-        "_reading",
-        "_wanted",
-        "context",
-        "end_error",
-        "ended_at",
-        "error",
-        "failure",
-        "first_token_at",
-        "index",
-        "items",
-        "kept",
-        "launched_at",
-        "outcome",
-        "over",
-        "place",
-        "probe",
-        "rejected",
-        "role",
-        "stream",
-        "target",
-        "task",
-        "value",
-        "waiter",
-    )
+    task: asyncio.Task[None]
+    probe: Probe | None = None
+    first_token_at: float | None = None
+    ended_at: float | None = None
+    outcome: Outcome | None = None
+    failure: Failure | None = None
+    error: BaseException | None = None
+    value: Any = None
+    """The answer: a value, or what a context manager gave, or the object whose items are read."""
+    streams: bool | None = None
+    """Whether the answer is items that are read one by one; None: it is a plain value, which is all there is."""
+    items: deque[Any]
+    """Those read of the stream and not handed on yet."""
+    end_error: BaseException | None = None
+    """What its stream broke off with, after it had won; or what the block ended with that held its context."""
+    won = False
+    kept = False
+    """It has lost, and is to run on to its end all the same."""
+    over = False
+    """Nothing more is expected of it: it failed, lost, was handed on in full, or its caller left."""
+    rejected = False
+    reading = True
+    """It waits for its target; else for its caller."""
+    waiter: asyncio.Future[None] | None = None
+    """Of a caller who wants the next item: something has changed."""
+    _wanted: asyncio.Future[None] | None = None
+    """Of its own task while it waits for its caller, or to hear whether it has won."""
 
     def __init__(
-        self, flight: Flight, index: int, target: Target, place: Place, role: Role, now: float, context: Context
+        self, flight: Flight, index: int, target: Target[Any], place: Place, role: Role, now: float, context: Context
     ) -> None:
         self._flight = flight
+        self.loop = flight.loop
+        self.grace = flight.course.grace
         self.index = index
         self.target = target
         self.place = place
         self.role = role
         self.launched_at = now
         self.context = context
-        self.probe: Probe | None = None
-        self.first_token_at: float | None = None
-        self.ended_at: float | None = None
-        self.outcome: Outcome | None = None
-        self.failure: Failure | None = None
-        self.error: BaseException | None = None
-        self.end_error: BaseException | None = None
-        """What its stream broke off with, after it had won."""
-        self.value: Any = None
-        self.stream: Any = None
-        """What was opened, where the answer is not a plain value."""
-        self.items: deque[Any] = deque()
-        """Those read of the stream and not handed on yet."""
-        self.over = False
-        """Nothing more of it is of interest: it failed, lost, or was handed on in full."""
-        self.kept = False
-        """It has lost, and is to run on to its end all the same."""
-        self.rejected = False
-        self.waiter: asyncio.Future[None] | None = None
-        """Of a caller who wants the next item: something has changed."""
-        self._wanted: asyncio.Event | None = None
-        self._reading = True
-        self.task = flight.loop.create_task(self._run(), context=context)
+
+    def start(self) -> None:
+        """Call the target, in the next turn of the loop: whatever tasks the loop makes otherwise."""
+        self.task = asyncio.Task(self._run(), loop=self.loop, context=self.context, name=self.target.name)
 
     async def _run(self) -> None:
         flight = self._flight
         try:
             made = self.target.call(*flight.args, **flight.kwargs)
-            if inspect.isawaitable(made):
+            if type(made) is CoroutineType or isawaitable(made):
                 made = await made
-            if hasattr(made, "__aiter__"):
-                await self._read(made)
-            elif hasattr(made, "__aenter__"):
+            kind = type(made)
+            if hasattr(kind, "__aiter__"):
+                await self._read(made, made)
+            elif hasattr(kind, "__aenter__"):
                 async with made as inside:
-                    await (self._read(inside) if hasattr(inside, "__aiter__") else self._hold(inside))
+                    await (self._read(inside, made) if hasattr(type(inside), "__aiter__") else self._hold(inside))
             else:
                 await self._answer(made)
         except asyncio.CancelledError:
             if not self.over:
-                self._fell(_BY_ITSELF, RuntimeError("the target cancelled its own task"))
+                self._cancelled()
         except Exception as error:
             if not self.over:
                 self._fell(failure_of(error, flight.classify), error)
         except BaseException as error:  # the interpreter is to end
             flight.crashed_by(error)
             raise
+        finally:
+            flight.tasks.discard(self.task)
+            del self._flight  # which holds this: leave no cycle to the collector
 
     async def _answer(self, value: Any) -> None:
-        """The whole answer is here."""
+        """The whole answer is here. Where it does not win, it is closed, if it can be."""
         if self.over:
             await close(value)
             return
+        flight = self._flight
         self.value = value
-        self.first_token_at = self._flight.time()
-        await self._flight.answered(self)
+        self.first_token_at = flight.time()
+        try:
+            if flight.checks:
+                await flight.judge(self)
+            else:
+                flight.answered(self)
+            if not self.won and not self.over:
+                self.reading = False
+                await self._wait()
+        finally:
+            if not self.won and not self.kept:
+                winner = flight.winner
+                if winner is None or winner.value is not value:
+                    await close(value)
 
     async def _hold(self, inside: Any) -> None:
         """What a context manager gave is the answer; it stays open for as long as the caller has it."""
-        self.value = self.stream = inside
+        self.value, self.streams = inside, False
         self.first_token_at = self._flight.time()
-        await self._flight.answered(self)
-        await self._serve(None)
+        self._flight.answered(self)
+        self.reading = False
+        while not self.over:
+            await self._wait()
+        if (error := self.end_error) is not None:  # as the caller's own block ended
+            raise error
 
-    async def _read(self, opened: Any) -> None:
-        async with AsyncExitStack() as stack:
-            stack.push_async_callback(close, opened)
-            self.stream = opened
+    async def _read(self, stream: Any, opened: Any) -> None:
+        """Read a stream to its first item, and further as its caller wants it."""
+        self.value, self.streams = stream, True
+        self.items = deque()
+        try:
             flight, is_first = self._flight, self._flight.first_token
-            iterator = aiter(opened)
+            iterator = aiter(stream)
             async for item in iterator:
                 self.items.append(item)
                 if is_first is None or is_first(item):
@@ -141,50 +148,73 @@ class Attempt:
                 self._fell(_EMPTY, None)
                 return
             self.first_token_at = flight.time()
-            await flight.answered(self)
+            flight.answered(self)
             await self._serve(iterator)
+        finally:
+            if stream is opened:  # a context manager closes its own
+                await close(opened)
 
     async def _serve(self, iterator: Any) -> None:
         """Read on, an item whenever one is wanted, until the end or until nobody wants any more."""
-        wanted = self._wanted = asyncio.Event()
+        items, flight = self.items, self._flight
         while not self.over:
-            if not self.kept:
-                self._reading = False
-                await wanted.wait()
-                self._reading = True
-                wanted.clear()
-                if iterator is None or self.over:
-                    return
+            if not self.kept and not await self._wanted_more():
+                return
             try:
                 item = await anext(iterator)
             except StopAsyncIteration:
                 self._end()
                 return
-            self._flight.last_item_at = self._flight.time()
-            self.items.append(item)
+            flight.last_item_at = flight.time()
+            items.append(item)
             self._tell()
+
+    async def _wanted_more(self) -> bool:
+        self.reading = False
+        await self._wait()
+        self.reading = True
+        self._flight.last_item_at = self._flight.time()
+        return not self.over
+
+    async def _wait(self) -> None:
+        """Until its caller wants something, or its fate is known."""
+        self._wanted = self.loop.create_future()
+        try:
+            await self._wanted
+        finally:
+            self._wanted = None
+
+    def _cancelled(self) -> None:
+        """Not by us: the target did it to itself, or somebody ends all tasks of the loop."""
+        if self.task.cancelling():
+            self.over = True
+            self._flight.called_off(self)
+        else:
+            self._fell(_BY_ITSELF, RuntimeError("the target cancelled its own task"))
 
     def _fell(self, failure: Failure, error: BaseException | None) -> None:
         """It raised, or has nothing to say."""
-        if self._flight.winner is self:
-            self.break_off(failure, error or RuntimeError(failure.message))
+        if self.won:
+            self._broke_off(failure, error or RuntimeError(failure.message))
         else:
             self._flight.failed(self, failure, error)
 
     def break_off(self, failure: Failure, error: BaseException) -> None:
-        """The winner's stream ends with this error."""
+        """The winner is to end with this error."""
+        self._broke_off(failure, error)
+        self.stop()
+
+    def _broke_off(self, failure: Failure, error: BaseException) -> None:
         self.end_error = error
         self.over = True
         self._flight.landed(self, failure)
         self._tell()
-        if self._reading:
-            self.task.cancel()
 
     def _end(self) -> None:
         """The stream is over."""
         self.over = True
         if self.kept:
-            self._flight.answered_late(self, list(self.items))
+            self._flight.answered_late(self)
         else:
             self._flight.landed(self)
             self._tell()
@@ -194,44 +224,39 @@ class Attempt:
             self.waiter.set_result(None)
 
     def want(self) -> None:
-        """Another item, please; or, once it is `over`, an end."""
-        if self._wanted is not None:
-            self._wanted.set()
+        """Another item, please; or, once something of it has changed, look."""
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(None)
 
-    def run_on(self) -> None:
-        """It has lost, and what it says is wanted all the same."""
-        self.kept = True
-        self.want()
-
-    async def leave(self) -> None:
-        """The caller wants no more of it; returns once what the target opened is closed."""
-        if not self.over:
-            self.over = True
-            self._flight.left(self)
-            self._tell()
-        if self._reading and not self.task.done():
-            self.task.cancel()
-        self.want()
-        if not self.task.done():
-            await asyncio.wait((self.task,))
-
-    def abandon(self) -> None:
-        """As `leave`, by somebody who cannot wait."""
-        if not self.over:
-            self._flight.left(self)
-            self.cancel()
+    def stop(self) -> None:
+        """It is `over`: let its task close what it has opened and end, whatever it waits for."""
+        if self.reading:
+            if not self.task.done():
+                self.task.cancel()
+                self._flight.reap(self)
+        else:
+            self.want()
 
     def cancel(self) -> None:
         """Break it off: whatever it waits for is cancelled, what it has opened is closed, in its own task."""
         self.over = True
-        self.task.cancel()
+        self.stop()
 
+    def keep(self) -> None:
+        """It has lost, and what it says is wanted all the same."""
+        self.kept = True
+        if self.first_token_at is not None and self.streams is None:
+            self.over = True
+        self.want()
 
-async def close(thing: Any) -> None:
-    """Close an answer that nobody wants, where it can be closed."""
-    closing = getattr(thing, "aclose", None) or getattr(thing, "close", None)
-    if closing is not None and not isinstance(thing, type):
-        with suppress(Exception):
-            done = closing()
-            if inspect.isawaitable(done):
-                await done
+    def abandon(self) -> None:
+        """Its caller has forgotten it."""
+        self._flight.left(self)
+
+    async def leave(self, within: float | None = None) -> None:
+        """The caller wants no more of it; returns once what the target opened is closed."""
+        if not self.over:
+            self._flight.left(self)
+            self._tell()
+        if not self.task.done():
+            await asyncio.wait((self.task,), timeout=within)

@@ -12,13 +12,14 @@ import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, copy_context
 from typing import Any, TypeVar
+
+from hedgerow.client.contexts import carry_over
 
 T = TypeVar("T")
 _STOP_WITHIN = 2.0
 """Seconds that what still runs has to close what it opened when the process ends."""
-_MISSING = object()
 
 
 class Background:
@@ -26,12 +27,21 @@ class Background:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self._ends = False
         self._thread = threading.Thread(target=self._run, name="hedgerow", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # the interpreter ends
+            self.loop.close()
+            raise
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        finally:
+            self.loop.close()
 
     @property
     def here(self) -> bool:
@@ -42,26 +52,33 @@ class Background:
         """Run it there to its end. Whoever is interrupted while it waits has it cancelled.
 
         The coroutine has a copy of the caller's context; what it has set of that holds for the caller from then on.
+        Raises `RuntimeError` where nobody would ever run it.
         """
-        if self.here:
+        if (why := self._why_not()) is not None:
             what.close()
-            raise RuntimeError("sync hedging was called by something that hedgerow itself runs: await it there instead")
+            raise RuntimeError(why)
         before = copy_context()
-        done: Future[tuple[T, list[tuple[ContextVar[Any], Any]]]] = asyncio.run_coroutine_threadsafe(
-            _telling(what), self.loop
-        )
+        done: Future[tuple[T, Context]] = asyncio.run_coroutine_threadsafe(_telling(what), self.loop)
         try:
             result, after = done.result()
         except BaseException:
             done.cancel()
             raise
-        for variable, value in after:
-            if before.get(variable, _MISSING) is not value:
-                variable.set(value)
+        carry_over(before, after)
         return result
+
+    def _why_not(self) -> str | None:
+        if self.here:
+            return "sync hedging was called by something that hedgerow itself runs: await it there instead"
+        if self._ends:
+            return "the process ends: hedging has been shut down"
+        if self is not _one:
+            return "this belongs to the process that was forked, not to its child: call anew"
+        return None
 
     def stop(self) -> None:
         """Cancel what runs, give it a moment, and end the thread."""
+        self._ends = True
         if self.here or not self._thread.is_alive():
             return
         ended = asyncio.run_coroutine_threadsafe(_end_all(), self.loop)
@@ -71,9 +88,9 @@ class Background:
         self._thread.join(_STOP_WITHIN)
 
 
-async def _telling(what: Coroutine[Any, Any, T]) -> tuple[T, list[tuple[ContextVar[Any], Any]]]:
+async def _telling(what: Coroutine[Any, Any, T]) -> tuple[T, Context]:
     result = await what
-    return result, list(copy_context().items())
+    return result, copy_context()
 
 
 async def _end_all() -> None:
@@ -85,6 +102,8 @@ async def _end_all() -> None:
 
 _lock = threading.Lock()
 _one: Background | None = None
+_parents: list[Background | None] = []
+"""Of the processes that this one was forked from: never touched, nor collected, since that would close the loops."""
 
 
 def background() -> Background:
@@ -104,6 +123,7 @@ def _stop() -> None:
 def _forked() -> None:
     """In the child: the thread has stayed with the parent, and whoever held the lock, too."""
     global _one, _lock
+    _parents.append(_one)
     _one, _lock = None, threading.Lock()
 
 

@@ -3,115 +3,141 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar, Unpack
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar, Unpack, cast, overload
 
-from hedgerow.client.failing import Classify
-from hedgerow.client.gates import Check
-from hedgerow.client.hedger import Hedger
+from hedgerow.client.course import Call, Course
+from hedgerow.client.flight import Flight
+from hedgerow.client.gates import checks_of
+from hedgerow.client.options import Options
 from hedgerow.client.result import Result
 from hedgerow.client.settings import Policy, Rules
-from hedgerow.client.target import Target
+from hedgerow.client.stream import Held, Winner
+from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target, place_of, targets_of
 
-P = ParamSpec("P")
 T = TypeVar("T")
-Call = Target | Callable[..., Any]
 
 KEPT = 1_000
-"""Hedgers that are remembered for calls that were made without one; beyond them the longest unused is forgotten."""
+"""Places in the code whose calls are remembered; beyond them the longest unused is forgotten."""
 
-_hedgers: OrderedDict[Any, Hedger[Any]] = OrderedDict()
+_courses: OrderedDict[Any, tuple[Course, tuple[str, ...]]] = OrderedDict()
 
 
+@overload
+async def hedge(  # type: ignore[overload-overlap]  # of what is both, the first holds
+    primary: Streaming[T],
+    *backups: Streaming[T],
+    args: Sequence[Any] = ...,
+    kwargs: Mapping[str, Any] = ...,
+    **options: Unpack[Options],
+) -> Result[Winner[T]]: ...
+@overload
 async def hedge(
-    primary: Call,
-    *backups: Call,
+    primary: Holding[T],
+    *backups: Holding[T],
+    args: Sequence[Any] = ...,
+    kwargs: Mapping[str, Any] = ...,
+    **options: Unpack[Options],
+) -> Result[Held[T]]: ...
+@overload
+async def hedge(
+    primary: Plain[T],
+    *backups: Plain[T],
+    args: Sequence[Any] = ...,
+    kwargs: Mapping[str, Any] = ...,
+    **options: Unpack[Options],
+) -> Result[T]: ...
+async def hedge(
+    primary: Callee[Any],
+    *backups: Callee[Any],
     args: Sequence[Any] = (),
-    gate: Check | Sequence[Check] | None = None,
-    first_token: Callable[[Any], bool] | None = None,
-    classify: Classify | None = None,
-    name: str | None = None,
-    **rules: Unpack[Rules],
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[Options],
 ) -> Result[Any]:
-    """Call `primary(*args)`; where it has no answer after the delay, a backup as well. The first good answer wins.
+    """Call `primary(*args, **kwargs)`; where it has no answer after the delay, a backup too. The first good one wins.
 
-    Targets are async callables; one that gives an async iterator is raced to its first item (of which `first_token` is
-    true), and goes on as `result.value`. `rules` are those of `Policy`: `delay="p95"`, `budget=0.05`, `deadline=10`.
+    Targets are async callables. One that gives an async iterator is raced to its first item (of which `first_token` is
+    true, if given), and goes on as `result.value`; an async context manager is entered, and stays open until
+    `result.value` is left. `options`: the rules of `Policy` (`delay="p95"`, `budget=0.05`, `deadline=10`...), and
+    `gate`, `first_token`, `classify` as for `Hedger`.
 
     Calls from one place in the code, with the same rules, learn from each other; `name` says so in words. Raises
     `EveryAttemptFailed`, which is also what the primary raised, and `ValueError` or `TypeError` for what cannot work.
     """
-    found = _hedger((primary, *backups), name, Policy(**rules), gate, first_token, classify)
-    return await found(*args)
+    return await _flight((primary, *backups), args, kwargs or {}, dict(options)).fly()
 
 
-async def race(*targets: Call, args: Sequence[Any] = (), **options: Any) -> Result[Any]:
+@overload
+async def race(  # type: ignore[overload-overlap]  # of what is both, the first holds
+    *targets: Streaming[T], args: Sequence[Any] = ..., kwargs: Mapping[str, Any] = ..., **options: Unpack[Options]
+) -> Result[Winner[T]]: ...
+@overload
+async def race(
+    *targets: Holding[T], args: Sequence[Any] = ..., kwargs: Mapping[str, Any] = ..., **options: Unpack[Options]
+) -> Result[Held[T]]: ...
+@overload
+async def race(
+    *targets: Plain[T], args: Sequence[Any] = ..., kwargs: Mapping[str, Any] = ..., **options: Unpack[Options]
+) -> Result[T]: ...
+async def race(
+    *targets: Callee[Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[Options],
+) -> Result[Any]:
     """Call all of them at once; the first good answer wins and the others are cancelled. `options` as for `hedge`."""
-    return await hedge(*targets, args=args, mode="race", **options)
+    return await _flight(targets, args, kwargs or {}, {**options, "mode": "race"}).fly()
 
 
-async def chain(*targets: Call, args: Sequence[Any] = (), **options: Any) -> Result[Any]:
+@overload
+async def chain(  # type: ignore[overload-overlap]  # of what is both, the first holds
+    *targets: Streaming[T], args: Sequence[Any] = ..., kwargs: Mapping[str, Any] = ..., **options: Unpack[Options]
+) -> Result[Winner[T]]: ...
+@overload
+async def chain(
+    *targets: Holding[T], args: Sequence[Any] = ..., kwargs: Mapping[str, Any] = ..., **options: Unpack[Options]
+) -> Result[Held[T]]: ...
+@overload
+async def chain(
+    *targets: Plain[T], args: Sequence[Any] = ..., kwargs: Mapping[str, Any] = ..., **options: Unpack[Options]
+) -> Result[T]: ...
+async def chain(
+    *targets: Callee[Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[Options],
+) -> Result[Any]:
     """Call one after the other, the next when one has failed (or run out of `first_token_timeout`)."""
-    return await hedge(*targets, args=args, mode="chain", **options)
+    return await _flight(targets, args, kwargs or {}, {**options, "mode": "chain"}).fly()
 
 
-def hedged(
-    *backups: Call,
-    gate: Check | Sequence[Check] | None = None,
-    first_token: Callable[[Any], bool] | None = None,
-    classify: Classify | None = None,
-    name: str | None = None,
-    **rules: Unpack[Rules],
-) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
-    """A decorator for async functions: calls are hedged with the backups, or without any with the function itself.
-
-    What the function returned is returned; its `hedger` attribute is the object behind it.
-    """
-
-    def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        targets = (function, *backups) if backups else (function, function)
-        named = function.__qualname__ if name is None else name
-        hedger: Hedger[T] = Hedger(
-            named, targets, Policy(**rules), gate=gate, first_token=first_token, classify=classify
-        )
-
-        @wraps(function)
-        async def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            return (await hedger(*args, **kwargs)).value
-
-        call.hedger = hedger  # type: ignore[attr-defined]
-        return call
-
-    return decorate
+def _flight(
+    callees: Sequence[Callee[Any]], args: Sequence[Any], kwargs: Mapping[str, Any], options: dict[str, Any]
+) -> Flight:
+    """A call on the course of earlier ones from the same place, with the callables of now."""
+    first_token, classify = options.pop("first_token", None), options.pop("classify", None)
+    checks, name = checks_of(options.pop("gate", None)), options.pop("name", None)
+    asked = () if not (checks or first_token or classify) else (*checks, first_token, classify)
+    key = (name, *options.items(), *map(place_of, callees), None, *map(place_of, asked))
+    known = _courses.get(key)
+    if known is None:
+        known = _remember(key, name, callees, cast("Rules", options))
+    elif len(_courses) > KEPT // 2:
+        with suppress(KeyError):  # another thread may have just forgotten it
+            _courses.move_to_end(key)
+    course, names = known
+    targets = tuple(
+        each if isinstance(each, Target) else Target(call=each, name=name)
+        for each, name in zip(callees, names, strict=True)
+    )
+    return Flight(course, Call(targets, checks, first_token, classify), args, kwargs)
 
 
-def _hedger(
-    targets: tuple[Call, ...],
-    name: str | None,
-    policy: Policy,
-    gate: Check | Sequence[Check] | None,
-    first_token: Callable[[Any], bool] | None,
-    classify: Classify | None,
-) -> Hedger[Any]:
-    """The hedger of earlier calls from the same place, with these targets of now; else a new one."""
-    gates = tuple(gate) if isinstance(gate, Sequence) else (gate,)
-    key = (name, policy, *map(_place, (*targets, *gates, first_token, classify)))
-    found = _hedgers.get(key)
-    if found is None:
-        found = _hedgers[key] = Hedger(
-            name or "hedge", targets, policy, gate=gate, first_token=first_token, classify=classify
-        )
-        if len(_hedgers) > KEPT:
-            _hedgers.popitem(last=False)
-    _hedgers.move_to_end(key)
-    return found.calling(targets, gate, first_token, classify)
-
-
-def _place(call: Any) -> object:
-    """What stays the same of a callable that is made anew for each call: a lambda's place in the code."""
-    if isinstance(call, Target):
-        return call.name, call.account, _place(call.call)
-    while hasattr(call, "func"):  # functools.partial
-        call = call.func
-    return getattr(getattr(call, "__func__", call), "__code__", call)
+def _remember(key: object, name: str | None, callees: Sequence[Callee[Any]], rules: Rules) -> Any:
+    targets = targets_of(callees)
+    course = Course(name or "hedge", [target.place for target in targets], Policy(**rules))
+    known = _courses[key] = course, tuple(target.name for target in targets)
+    if len(_courses) > KEPT:
+        _courses.popitem(last=False)
+    return known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 from hedgerow.events import Failure, FailureClass, Headers
 from hedgerow.wire import failures
 
+log = logging.getLogger("hedgerow")
 Classify = Callable[[BaseException], FailureClass | None]
 """A rule of the caller's own; None leaves it to hedgerow."""
 
@@ -18,14 +20,27 @@ def failure_of(error: BaseException, classify: Classify | None = None) -> Failur
     """The failure that an exception means. It quotes the exception's type only: its words may hold a prompt.
 
     An error with an HTTP status (openai, anthropic, httpx, aiohttp, botocore...) is what that answer means to the
-    gateway too; a timeout or a failed connection is transient, and so is all else.
+    gateway too; a timeout or a failed connection is transient, and so is all else. Never raises: of a rule that does,
+    the log says so.
     """
     name = type(error).__name__
-    if classify is not None and (kind := classify(error)) is not None:
-        return Failure(kind, name)
+    if classify is not None:
+        try:
+            if (kind := classify(error)) is not None:
+                return Failure(kind, name)
+        except Exception:
+            log.exception("the rule that classifies errors failed at a %s", name)
+    try:
+        return _failure_of(error, name)
+    except Exception:  # of an exception whose attributes raise
+        return Failure(FailureClass.SERVER_ERROR, name)
+
+
+def _failure_of(error: BaseException, name: str) -> Failure:
     status = _status(error)
     if status is not None:
-        return msgspec.structs.replace(failures.classify(status, _headers(error), _body(error)), headers=None)
+        found = failures.classify(status, _headers(error), _body(error))
+        return msgspec.structs.replace(found, message=f"{name}: {found.message}", headers=None)
     names = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, TimeoutError) or any("Timeout" in each for each in names):
         return Failure(FailureClass.TIMEOUT_FIRST_TOKEN, name)

@@ -10,48 +10,53 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.client import records
 from hedgerow.client.attempt import Attempt
+from hedgerow.client.closing import Reaper, close
+from hedgerow.client.contexts import carry_over
 from hedgerow.client.gates import verdict_of
-from hedgerow.client.keeping import Alternatives
+from hedgerow.client.keeping import NONE, Alternatives
 from hedgerow.client.result import Result, every_attempt_failed
-from hedgerow.client.stream import Winner
+from hedgerow.client.ties import Ties, tell
 from hedgerow.events import Failure, FailureClass, Outcome, Reason, Role
 from hedgerow.policy.commands import Happened, Kind
 
 if TYPE_CHECKING:
-    from hedgerow.client.hedger import Hedger
+    from hedgerow.client.course import Call, Course
 
 log = logging.getLogger("hedgerow")
 _WON, _FAILED, _SUPERSEDED, _GONE = Outcome.WON, Outcome.FAILED, Outcome.SUPERSEDED, Outcome.CLIENT_GONE
-_PRIMARY, _FAILOVER = Role.PRIMARY, Role.FAILOVER  # a member of an enum is slow to look up
-_MISSING = object()
+_PRIMARY, _FAILOVER, _HEDGE = Role.PRIMARY, Role.FAILOVER, Role.HEDGE  # a member of an enum is slow to look up
 
 
 class Flight:
     """Implements the engine's `Driver`."""
 
-    def __init__(self, hedger: Hedger[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        self.hedger = hedger
+    winner: Attempt | None = None
+    skipped: Reason | None = None
+    hedged = False
+    gone = False
+    over = False
+    _error: BaseException | None = None
+    _alternatives: Alternatives[Any] | None = None
+    _ties: Ties | None = None
+
+    def __init__(self, course: Course, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self.course, self.targets = course, call.targets
         self.args, self.kwargs = args, kwargs
-        self.classify, self.first_token = hedger.classify, hedger.first_token
-        self.loop = loop = asyncio.get_running_loop()
-        self.time = loop.time
-        self.started_at = self.last_item_at = now = loop.time()
+        self.checks, self.classify, self.first_token = call.checks, call.classify, call.first_token
+        self.home = home = course.home()
+        self.route, self.loop, self.tasks = home.route, home.loop, home.tasks
+        self.time = home.time
+        self.started_at = self.last_item_at = now = home.called()
         self.attempts: list[Attempt] = []
-        self.winner: Attempt | None = None
-        self.skipped: Reason | None = None
-        self.hedged = False
         self._context = copy_context()
-        self._done: asyncio.Future[None] = loop.create_future()
-        self._error: BaseException | None = None
-        self._batch: list[Happened] = []
-        self._gone = False
-        self._alternatives: Alternatives[Any] = Alternatives(self)
-        self.ask = hedger.ask(args, kwargs, now)
-        self.run, self._order = hedger.route.run(self, self.ask, now, hedger.alarm(loop))
+        self._done: asyncio.Future[None] = home.loop.create_future()
+        self.ask = course.ask(call, args, kwargs, now)
+        self.run, self._order = home.route.run(self, self.ask, now, home.alarm)
 
     async def fly(self) -> Result[Any]:
         """Launch the first attempt and wait for the answer. Raises `EveryAttemptFailed`."""
-        records.started(self)
+        if self.route.watched:
+            records.started(self)
         self.run.start(self.started_at)
         try:
             await self._done
@@ -61,48 +66,47 @@ class Flight:
         if (winner := self.winner) is None:
             assert self._error is not None  # noqa: S101  # a call ends in one of two ways
             raise self._error
-        self._take_over(winner)
-        value = winner.value if winner.stream is None else Winner(winner)
-        told = [records.told(self, each) for each in self.attempts]
-        took = (winner.first_token_at or self.started_at) - self.started_at
-        return Result(value, winner.target.name, told, took, self.hedged, self.skipped, self._alternatives)
-
-    def _take_over(self, winner: Attempt) -> None:
-        """What the winner has set of the caller's context variables holds from now on; the losers' is gone."""
-        before = self._context
-        for variable, value in winner.context.items():
-            if before.get(variable, _MISSING) is not value:
-                variable.set(value)
+        carry_over(self._context, winner.context)
+        return records.result(self, winner, self._alternatives or NONE)
 
     async def _leave(self) -> None:
         """The caller was cancelled: break everything off, and give it a moment to close what it has opened."""
-        self._gone = True
-        if self.winner is None:
-            self.run.client_gone()
-        else:
-            self.winner.cancel()
-            records.ended(self, self.winner, _GONE)
+        self.gone = True
+        if self._done.done() and not self._done.cancelled():
+            self._done.exception()  # or it is said to have been forgotten
+        winner = self.winner
         tasks = [each.task for each in self.attempts if not each.task.done()]
+        if winner is None:
+            if not self.over:
+                self.run.client_gone()
+        elif winner.streams is not None:
+            self.left(winner)
+        else:
+            tasks.append(self.loop.create_task(close(winner.value)))
+            self.tasks.add(tasks[-1])
+            tasks[-1].add_done_callback(self.tasks.discard)
+        if self._alternatives is not None:
+            self._alternatives.stop()
         self._finish(_GONE)
         if tasks:
-            await asyncio.wait(tasks, timeout=self.hedger.grace)
+            await asyncio.wait(tasks, timeout=self.course.grace)
 
     # The engine's Driver.
 
     def launch(self, attempt: int, candidate: int, role: Role) -> None:
-        now = self.started_at
+        now, route = self.started_at, self.route
         if attempt:
             now = self.time()
             self.hedged = self.hedged or role is not _FAILOVER
         which = self._order[candidate]
-        route = self.hedger.route
-        where = self.hedger.targets[which], route.places[which]
-        launched = Attempt(self, attempt, *where, role, now, self._context.copy())
-        self.hedger.tasks.add(launched.task)
-        launched.task.add_done_callback(self.hedger.tasks.discard)
-        launched.probe = route.launched(launched.place, self.ask, role, now)
+        place = route.places[which]
+        launched = Attempt(self, attempt, self.targets[which], place, role, now, self._context.copy())
+        launched.start()
+        self.tasks.add(launched.task)
+        launched.probe = route.launched(place, self.ask, role, now)
         self.attempts.append(launched)
-        records.launched(self, launched)
+        if route.watched:
+            records.launched(self, launched)
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
         loser = self.attempts[attempt]
@@ -112,39 +116,43 @@ class Flight:
             self._blame(loser, failure)
             records.ended(self, loser, _FAILED, failure)
             return
-        if (kept_for := self.hedger.kept_for) is not None and not self._gone and not loser.rejected:
+        if (kept_for := self.course.kept_for) is not None and not self.gone and not loser.rejected:
+            if self._alternatives is None:
+                self._alternatives = Alternatives(self)
             self._alternatives.expect(loser, kept_for)
             return
         loser.cancel()
-        outcome = _GONE if self._gone else Outcome.REJECTED if loser.rejected else _SUPERSEDED
+        outcome = _GONE if self.gone else Outcome.REJECTED if loser.rejected else _SUPERSEDED
         records.ended(self, loser, outcome, loser.failure)
 
     def commit(self, attempt: int) -> None:
         winner = self.winner = self.attempts[attempt]
-        route = self.hedger.route
+        winner.won = True
+        route, now = self.route, self.time()
         if winner.probe is not None:
             route.over(winner.probe)
         if not winner.rejected:
-            route.answered(winner.place, self.ask, winner.launched_at, self.time())
+            route.answered(winner.place, self.ask, winner.launched_at, now)
         records.first_token(self, winner)
-        if winner.stream is None:
+        if winner.streams is None:
             winner.over = True
             records.ended(self, winner, _WON)
             self._finish(_WON)
+            winner.want()
         else:
-            self.last_item_at = self.time()
+            self.last_item_at = now
             self.run.watch()
         self._wake()
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
         if role is not _FAILOVER:
             self.skipped = reason
-            if role is Role.HEDGE and len(self.attempts) == 1:
-                self.hedger.route.late(self.ask, self.time())
+            if role is _HEDGE and len(self.attempts) == 1:
+                self.route.late(self.ask, self.time())
         records.skipped(self, reason, detail, role)
 
     def fail(self, attempt: int, failure: Failure) -> None:
-        told = [records.told(self, each) for each in self.attempts]
+        told = [records.told(each, self.started_at) for each in self.attempts]
         self._error = every_attempt_failed(told, self.attempts[attempt].error)
         self._finish(_FAILED)
         self._wake()
@@ -155,7 +163,7 @@ class Flight:
             winner.break_off(failure, TimeoutError(failure.message))
 
     def crashed(self) -> None:
-        log.exception("hedge %s: hedgerow itself failed; please report it", self.hedger.name)
+        log.exception("hedge %s: hedgerow itself failed; please report it", self.course.name)
         for attempt in self.attempts:
             attempt.cancel()
         self._error = RuntimeError("hedgerow itself failed; its log says how")
@@ -164,33 +172,43 @@ class Flight:
         self._wake()
 
     def last_data_at(self) -> float:
-        return self.last_item_at
+        winner = self.winner  # who waits for its caller is not silent
+        return self.last_item_at if winner is None or winner.reading else self.time()
 
     # Told by attempts.
 
-    async def answered(self, attempt: Attempt) -> None:
-        """A value is here, or the first item of a stream."""
-        checks = self.hedger.checks
-        if checks and attempt.stream is None and not attempt.kept:
-            self.run.held(attempt.index)
-            rejection, rank = await verdict_of(checks, attempt.value)
-            if attempt.over:
-                return
-            if rejection is not None:
-                attempt.rejected = True
-                attempt.failure = Failure(FailureClass.GATE, f"gate {rejection}")
-                records.rejected(self, attempt, rejection)
-                self._happened(Happened(Kind.REJECTED, attempt.index, attempt.failure, rank))
-                return
+    def answered(self, attempt: Attempt) -> None:
+        """A value is here, and good, or the first item of a stream."""
         if not attempt.kept:
             self._happened(Happened(Kind.ACCEPTED, attempt.index))
-        elif attempt.stream is None:
-            self.answered_late(attempt, attempt.value)
+        elif attempt.streams is None:
+            self.answered_late(attempt)
 
-    def answered_late(self, attempt: Attempt, value: Any) -> None:
+    async def judge(self, attempt: Attempt) -> None:
+        """A value is here: is it good?"""
+        if not attempt.kept:
+            self.run.held(attempt.index)
+        rejection, rank = await verdict_of(self.checks, attempt.value)
+        if attempt.over:
+            return
+        if rejection is None:
+            self.answered(attempt)
+            return
+        attempt.rejected = True
+        if attempt.kept and self._alternatives is not None:
+            attempt.kept, attempt.over = False, True
+            records.ended(self, attempt, Outcome.REJECTED)
+            self._alternatives.over(attempt)
+            return
+        attempt.failure = Failure(FailureClass.GATE, f"gate {rejection}")
+        records.rejected(self, attempt, rejection)
+        self._happened(Happened(Kind.REJECTED, attempt.index, attempt.failure, rank))
+
+    def answered_late(self, attempt: Attempt) -> None:
         """A loser that ran on has its whole answer."""
         attempt.over = True
-        self._alternatives.add(attempt, value)
+        if self._alternatives is not None:
+            self._alternatives.add(attempt)
 
     def failed(self, attempt: Attempt, failure: Failure, error: BaseException | None) -> None:
         """It raised before it had an answer, or its stream was empty."""
@@ -198,10 +216,10 @@ class Flight:
         attempt.error = error
         self._blame(attempt, failure)
         records.ended(self, attempt, _FAILED, failure)
-        if attempt.kept:
-            self._alternatives.over(attempt)
-        else:
+        if not attempt.kept:
             self._happened(Happened(Kind.FAILED, attempt.index, failure))
+        elif self._alternatives is not None:
+            self._alternatives.over(attempt)
 
     def landed(self, attempt: Attempt, failure: Failure | None = None) -> None:
         """The winner's stream is over, or broke off."""
@@ -212,9 +230,20 @@ class Flight:
         self._finish(outcome)
 
     def left(self, attempt: Attempt) -> None:
-        """Its caller wants no more of the winner's stream."""
-        records.ended(self, attempt, _GONE)
-        self._finish(_GONE)
+        """Its caller wants no more of the winner."""
+        if not attempt.over:
+            attempt.cancel()
+            records.ended(self, attempt, _GONE)
+            self._finish(_GONE)
+
+    def called_off(self, attempt: Attempt) -> None:
+        """Somebody has cancelled the task of an attempt, as at the end of a loop: the call is to go on nowhere."""
+        if attempt.won:
+            self.left(attempt)
+        elif attempt.kept and self._alternatives is not None:
+            self._alternatives.over(attempt)
+        else:
+            self._done.cancel()
 
     def crashed_by(self, error: BaseException) -> None:
         """An attempt ended with what ends the interpreter."""
@@ -223,47 +252,38 @@ class Flight:
         if not self._done.done():
             self._done.set_exception(error)
 
+    def reap(self, attempt: Attempt) -> None:
+        """Its task was cancelled: see to it that it ends."""
+        attempt.task.add_done_callback(self.tasks.discard)  # it may never have begun
+        Reaper(attempt.task, attempt.target.name, self.loop, self.course.grace)
+
     def _happened(self, happened: Happened) -> None:
         if len(self.attempts) == 1:
-            self._tell(happened)
+            tell(self, happened)
             return
-        # What else happens in this turn of the loop is to be taken in a fixed order.
-        if not self._batch:
-            self.loop.call_soon(self._take)
-        self._batch.append(happened)
-
-    def _take(self) -> None:
-        batch, self._batch = self._batch, []
-        for happened in sorted(batch, key=lambda each: (each.kind.value, each.attempt)):
-            self._tell(happened)
-
-    def _tell(self, happened: Happened) -> None:
-        match happened:
-            case Happened(Kind.ACCEPTED, attempt):
-                self.run.accepted(attempt)
-            case Happened(Kind.REJECTED, attempt, failure, rank) if failure is not None:
-                self.run.rejected(attempt, failure, rank)
-            case Happened(_, attempt, failure) if failure is not None:
-                self.run.failed(attempt, failure)
+        if self._ties is None:
+            self._ties = Ties(self)
+        self._ties.happened(happened)
 
     def _blame(self, attempt: Attempt, failure: Failure) -> None:
-        if attempt.probe is not None:
-            self.hedger.route.over(attempt.probe)
-            attempt.probe = None
-        self.hedger.route.failed(attempt.place, self.ask, failure, attempt.launched_at, self.time())
+        self.route.failed(attempt.place, self.ask, failure, attempt.launched_at, self.time())
 
     def _wake(self) -> None:
         if not self._done.done():
             self._done.set_result(None)
 
     def _finish(self, outcome: Outcome) -> None:
-        """The call is over. Called once."""
+        """The call is over."""
+        if self.over:
+            return
+        self.over = True
         self.run.finished()
-        records.finished(self, outcome)
-        if not self._alternatives.running:
+        if self.route.watched:
+            records.finished(self, outcome)
+        if self._alternatives is None or not self._alternatives.running:
             self.settle()
 
     def settle(self) -> None:
         """None of its attempts runs any more: nothing of the call needs be remembered."""
         if len(self.attempts) > 1 or self.skipped is not None:
-            self.hedger.route.finished(self.ask.request_id, len(self.attempts), self.time())
+            self.route.finished(self.ask.request_id, len(self.attempts), self.time())

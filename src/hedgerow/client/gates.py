@@ -5,27 +5,30 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hedgerow.policy.gates.gate import Rejection, not_judged, rejection_of
 
 log = logging.getLogger("hedgerow")
 
 Said = str | bool | None
-Check = Callable[[Any], Said | Awaitable[Said]]
+T = TypeVar("T")
+Check = Callable[[T], Said | Awaitable[Said]]
 """Given a value: None or True is good, False or a reason is not. It may be a coroutine function."""
 
 
-def checks_of(gate: Check | Sequence[Check] | None) -> tuple[Check, ...]:
+def checks_of(gate: Check[Any] | Sequence[Check[Any]] | None) -> tuple[Check[Any], ...]:
     """One, several or none. Raises `TypeError` for what cannot be asked."""
-    checks = () if gate is None else (gate,) if callable(gate) else tuple(gate)
+    if gate is None:
+        return ()
+    checks = (gate,) if callable(gate) else tuple(gate)
     for each in checks:
         if not callable(each):
             raise TypeError(f"a gate must be callable, not {type(each).__name__}")
     return checks
 
 
-async def verdict_of(checks: Sequence[Check], value: Any) -> tuple[Rejection | None, int]:
+async def verdict_of(checks: Sequence[Check[Any]], value: Any) -> tuple[Rejection | None, int]:
     """The first rejection, if any, and how many gates let the value pass before it.
 
     A gate that raises has not judged, and counts as passed; the log says so.

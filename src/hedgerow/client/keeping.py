@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from hedgerow.client import records
 from hedgerow.client.result import Alternative
@@ -18,9 +18,12 @@ T = TypeVar("T")
 
 
 class Alternatives(Generic[T]):
-    """An async iterator over the answers of a call's losers, as they come; it ends with the last of them."""
+    """An async iterator over the answers of a call's losers, as they come; it ends with the last of them.
 
-    def __init__(self, flight: Flight) -> None:
+    Several tasks may read it: each answer goes to one of them.
+    """
+
+    def __init__(self, flight: Flight | None = None) -> None:
         self._flight = flight
         self._running: dict[Attempt, asyncio.TimerHandle] = {}
         self._said: deque[Alternative[T]] = deque()
@@ -28,35 +31,49 @@ class Alternatives(Generic[T]):
 
     @property
     def running(self) -> bool:
-        """Whether some have not ended yet."""
+        """Whether some losers have not ended yet."""
         return bool(self._running)
+
+    def stop(self) -> None:
+        """Nobody wants what the others would say: break them off."""
+        for loser in list(self._running):
+            self._too_late(loser)
 
     def expect(self, loser: Attempt, seconds: float) -> None:
         """Let this loser run on, for so long at most."""
-        self._running[loser] = self._flight.loop.call_later(seconds, self._too_late, loser)
-        loser.run_on()
+        self._running[loser] = loser.loop.call_later(seconds, self._too_late, loser)
+        loser.keep()
+        if loser.over:  # it has answered in the very turn of the loop in which another won
+            self.add(loser)
 
-    def add(self, loser: Attempt, value: T) -> None:
+    def add(self, loser: Attempt) -> None:
         """A loser has answered."""
-        records.ended(self._flight, loser, Outcome.KEPT)
-        took = self._flight.time() - self._flight.started_at
-        self._said.append(Alternative(value, loser.target.name, loser.role, took))
-        self.over(loser)
+        if (flight := self._flight) is not None and loser in self._running:
+            records.ended(flight, loser, Outcome.KEPT)
+            took = flight.time() - flight.started_at
+            value: Any = list(loser.items) if loser.streams else loser.value
+            self._said.append(Alternative(value, loser.target.name, loser.role, took))
+            self.over(loser)
 
     def over(self, loser: Attempt) -> None:
         """A loser has ended, however it did."""
         if (timer := self._running.pop(loser, None)) is None:
             return
         timer.cancel()
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
-        if not self._running:
-            self._flight.settle()
+        self._tell()
+        if not self._running and (flight := self._flight) is not None:
+            flight.settle()
 
     def _too_late(self, loser: Attempt) -> None:
         loser.cancel()
-        records.ended(self._flight, loser, Outcome.SUPERSEDED)
+        if self._flight is not None:
+            records.ended(self._flight, loser, Outcome.SUPERSEDED)
         self.over(loser)
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+            self._news = None
 
     def __aiter__(self) -> Self:
         return self
@@ -65,6 +82,11 @@ class Alternatives(Generic[T]):
         while not self._said:
             if not self._running:
                 raise StopAsyncIteration
-            self._news = asyncio.get_running_loop().create_future()
-            await self._news
+            if self._news is None:
+                self._news = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._news)  # several may wait for it
         return self._said.popleft()
+
+
+NONE: Alternatives[object] = Alternatives()
+"""Of a call whose losers are cancelled."""

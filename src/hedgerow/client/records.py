@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hedgerow.client.result import AttemptRecord
+from hedgerow.client.result import AttemptRecord, Result
+from hedgerow.client.stream import Held, Winner
 from hedgerow.events import (
     AnswerRejected,
     AttemptEnded,
@@ -23,6 +24,7 @@ from hedgerow.policy.gates.gate import Rejection
 if TYPE_CHECKING:
     from hedgerow.client.attempt import Attempt
     from hedgerow.client.flight import Flight
+    from hedgerow.client.keeping import Alternatives
 
 PROTOCOL = "callable"
 """The protocol of calls in process, as events name it."""
@@ -31,22 +33,19 @@ _WON, _PRIMARY = Outcome.WON, Role.PRIMARY
 
 def started(flight: Flight) -> None:
     """A call begins."""
-    route, ask = flight.hedger.route, flight.ask
-    if route.watched:
-        route.emit(RequestStarted(ask.request_id, route.name, PROTOCOL, ask.stream, flight.started_at))
+    route, ask = flight.route, flight.ask
+    route.emit(RequestStarted(ask.request_id, route.name, PROTOCOL, ask.stream, flight.started_at))
 
 
 def launched(flight: Flight, attempt: Attempt) -> None:
     """An attempt begins."""
-    route = flight.hedger.route
-    if route.watched:
-        launch = flight.ask.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
-        route.emit(AttemptLaunched(*launch))
+    launch = flight.ask.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
+    flight.route.emit(AttemptLaunched(*launch))
 
 
 def skipped(flight: Flight, reason: Reason, detail: str, role: Role) -> None:
     """A hedge or failover was due and is not launched."""
-    route = flight.hedger.route
+    route = flight.route
     route.emit(HedgeSkipped(flight.ask.request_id, route.name, reason, flight.time(), detail, role))
 
 
@@ -55,12 +54,12 @@ def first_token(flight: Flight, attempt: Attempt) -> None:
     ask, at = flight.ask, attempt.first_token_at
     where = ask.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
     at = attempt.launched_at if at is None else at
-    flight.hedger.route.emit(FirstToken(*where, at, ask.stream, ask.input_tokens))
+    flight.route.emit(FirstToken(*where, at, ask.stream, ask.input_tokens))
 
 
 def rejected(flight: Flight, attempt: Attempt, rejection: Rejection) -> None:
     """A gate rejected an attempt's value."""
-    route = flight.hedger.route
+    route = flight.route
     told = attempt.target.name, rejection.gate, rejection.detail
     route.emit(AnswerRejected(flight.ask.request_id, route.name, attempt.index, *told, flight.time(), False))
 
@@ -69,7 +68,7 @@ def ended(flight: Flight, attempt: Attempt, outcome: Outcome, failure: Failure |
     """An attempt is over, now."""
     attempt.outcome, attempt.ended_at = outcome, flight.time()
     attempt.failure = failure
-    route, ask = flight.hedger.route, flight.ask
+    route, ask = flight.route, flight.ask
     if outcome is not _WON and attempt.probe is not None:
         route.over(attempt.probe)
         attempt.probe = None
@@ -98,20 +97,28 @@ def ended(flight: Flight, attempt: Attempt, outcome: Outcome, failure: Failure |
 
 def finished(flight: Flight, outcome: Outcome) -> None:
     """The call is over, now."""
-    route, ask, winner = flight.hedger.route, flight.ask, flight.winner
-    if route.watched:
-        first = None if winner is None else winner.first_token_at
-        which = None if winner is None else winner.index
-        times = flight.started_at, first, flight.time()
-        launched = len(flight.attempts)
-        route.emit(
-            RequestFinished(ask.request_id, route.name, PROTOCOL, ask.stream, *times, None, which, launched, outcome)
-        )
+    route, ask, winner = flight.route, flight.ask, flight.winner
+    first = None if winner is None else winner.first_token_at
+    which = None if winner is None else winner.index
+    times = flight.started_at, first, flight.time()
+    launched = len(flight.attempts)
+    route.emit(
+        RequestFinished(ask.request_id, route.name, PROTOCOL, ask.stream, *times, None, which, launched, outcome)
+    )
 
 
-def told(flight: Flight, attempt: Attempt) -> AttemptRecord:
+def result(flight: Flight, winner: Attempt, alternatives: Alternatives[Any]) -> Result[Any]:
+    """What the call comes to for its caller, as of now."""
+    value, started = winner.value, flight.started_at
+    if winner.streams is not None:
+        value = Winner(winner) if winner.streams else Held(winner)
+    at = started if winner.first_token_at is None else winner.first_token_at
+    attempts = [told(each, started) for each in flight.attempts]
+    return Result(value, winner.target.name, attempts, at - started, flight.hedged, flight.skipped, alternatives)
+
+
+def told(attempt: Attempt, started: float) -> AttemptRecord:
     """An attempt as its caller is told of it."""
-    started = flight.started_at
     return AttemptRecord(
         attempt=attempt.index,
         target=attempt.target.name,

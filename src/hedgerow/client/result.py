@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -36,9 +38,11 @@ class Result(Generic[T]):
 
     `latency` is in seconds, to the value or to the first item of a stream. `hedged`: an attempt was launched by delay
     or together with the first. `reason`: why a hedge that was due was not launched, None if none was or it was.
+    `alternatives`: what losers have answered or will, as they come; nothing where losers are cancelled. A stream
+    that lost is the list of its items.
     """
 
-    __slots__ = ("_alternatives", "attempts", "hedged", "latency", "reason", "target", "value")
+    __slots__ = ("alternatives", "attempts", "hedged", "latency", "reason", "target", "value")
 
     def __init__(
         self,
@@ -48,7 +52,7 @@ class Result(Generic[T]):
         latency: float,
         hedged: bool,
         reason: Reason | None,
-        alternatives: AsyncIterator[Alternative[T]],
+        alternatives: AsyncIterator[Alternative[Any]],
     ) -> None:
         self.value = value
         self.target = target
@@ -56,11 +60,7 @@ class Result(Generic[T]):
         self.latency = latency
         self.hedged = hedged
         self.reason = reason
-        self._alternatives = alternatives
-
-    def alternatives(self) -> AsyncIterator[Alternative[T]]:
-        """What losers have answered or will, as they come; nothing where losers are cancelled."""
-        return self._alternatives
+        self.alternatives = alternatives
 
     def __repr__(self) -> str:
         hedged = ", hedged" if self.hedged else ""
@@ -85,6 +85,9 @@ class EveryAttemptFailed(HedgerowError):
 
     attempts: tuple[AttemptRecord, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return every_attempt_failed, (self.attempts, self.__cause__)
+
     def __str__(self) -> str:
         told = "; ".join(f"{each.target}: {_why(each)}" for each in self.attempts)
         return f"{len(self.attempts)} of {len(self.attempts)} attempts failed: {told}"
@@ -100,26 +103,43 @@ def _why(attempt: AttemptRecord) -> str:
 def every_attempt_failed(attempts: Sequence[AttemptRecord], said: BaseException | None) -> EveryAttemptFailed:
     """The one error of these attempts, of which `said` says most."""
     first = next((each.error for each in attempts if each.error is not None), None)
-    error = _also(first) if first is not None else EveryAttemptFailed()
+    error = _also(first) if isinstance(first, Exception) else EveryAttemptFailed()
     error.attempts = tuple(attempts)
     error.__cause__ = said
     return error
 
 
-_kinds: dict[type[BaseException], type[EveryAttemptFailed]] = {}
+_kinds: dict[type[Exception], type[EveryAttemptFailed]] = {}
+_OWN = frozenset(
+    {"__cause__", "__context__", "__dict__", "__suppress_context__", "__traceback__", "__weakref__", "args"}
+)
 
 
-def _also(error: BaseException) -> EveryAttemptFailed:
+def _also(error: Exception) -> EveryAttemptFailed:
     """An `EveryAttemptFailed` that is one of these errors as well, where Python can make one."""
     kind = type(error)
     if (both := _kinds.get(kind)) is None:
-        try:
-            both = type("EveryAttemptFailed", (EveryAttemptFailed, kind), {"__module__": EveryAttemptFailed.__module__})
-        except TypeError:  # two layouts that cannot be one
-            both = EveryAttemptFailed
+        both = _both(kind)
         if len(_kinds) < 1_000:
             _kinds[kind] = both
-    made: Any = both.__new__(both, *error.args)
+    try:
+        made: Any = both.__new__(both, *error.args)
+    except Exception:  # it takes other arguments than it tells of
+        return EveryAttemptFailed()
     made.args = error.args
     made.__dict__.update(error.__dict__)
-    return made  # type: ignore[no-any-return]
+    for each in reversed(kind.__mro__):  # what is not in its __dict__: slots, and what C keeps, as of an OSError
+        for name, field in vars(each).items():
+            if isinstance(field, MemberDescriptorType | GetSetDescriptorType) and name not in _OWN:
+                with suppress(Exception):
+                    setattr(made, name, getattr(error, name))
+    return made  # type: ignore[no-any-return]  # made of a class that is one
+
+
+def _both(kind: type[Exception]) -> type[EveryAttemptFailed]:
+    if issubclass(kind, EveryAttemptFailed):
+        return kind
+    try:
+        return type("EveryAttemptFailed", (EveryAttemptFailed, kind), {"__module__": EveryAttemptFailed.__module__})
+    except Exception:  # two layouts that cannot be one, or a class that will not have it
+        return EveryAttemptFailed

@@ -38,6 +38,7 @@ class Rules(TypedDict, total=False):
     gate_wait: Seconds
     losers: Literal["cancel", "keep"]
     keep_time: Seconds
+    breaker: bool
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +52,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     first item before it counts as failed; `stall_timeout`: the longest silence of a stream that has won. `mode`:
     "hedge"; "race" launches all together; "chain" asks the next only after a failure; "shadow" decides everything and
     launches no hedge. `strict`: a value that a gate rejected is no answer; else the best of them is given when nobody
-    is better, after `gate_wait`. `losers`: "cancel", or "keep" to let them run on for `keep_time`.
+    is better, after `gate_wait`. `losers`: "cancel", or "keep" to let them run on for `keep_time`. `breaker`: a
+    target that fails again and again is left out for a while, as in the gateway.
     """
 
     delay: Seconds = "auto"
@@ -69,12 +71,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     gate_wait: Seconds = 5.0
     losers: Literal["cancel", "keep"] = "cancel"
     keep_time: Seconds = 30.0
+    breaker: bool = True
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, ("hedge", "race", "chain", "shadow"))
         _one_of("losers", self.losers, ("cancel", "keep"))
         if self.max_hedges < 0:
             raise ValueError(f"max_hedges is {self.max_hedges}: it must be 0 or more")
+        _seconds("keep_time", self.keep_time)
         self.for_targets(2)
 
     @property

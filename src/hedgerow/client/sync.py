@@ -3,34 +3,74 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 from hedgerow.client.background import background
-from hedgerow.client.calls import Call, hedge
-from hedgerow.client.result import Result
-from hedgerow.client.stream import Winner
-from hedgerow.client.target import Target
+from hedgerow.client.calls import hedge
+from hedgerow.client.options import Options
+from hedgerow.client.result import Alternative, Result
+from hedgerow.client.stream import Held, Winner
+from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 _END = object()
 
 
-def hedge_sync(primary: Call, *backups: Call, args: Sequence[Any] = (), **options: Any) -> Result[Any]:
+@overload
+def hedge_sync(  # type: ignore[overload-overlap]  # of what is both, the first holds
+    primary: Streaming[T],
+    *backups: Streaming[T],
+    args: Sequence[Any] = ...,
+    kwargs: Mapping[str, Any] = ...,
+    **options: Unpack[Options],
+) -> Result[SyncWinner[T]]: ...
+@overload
+def hedge_sync(
+    primary: Holding[T],
+    *backups: Holding[T],
+    args: Sequence[Any] = ...,
+    kwargs: Mapping[str, Any] = ...,
+    **options: Unpack[Options],
+) -> Result[SyncHeld[T]]: ...
+@overload
+def hedge_sync(
+    primary: Plain[T],
+    *backups: Plain[T],
+    args: Sequence[Any] = ...,
+    kwargs: Mapping[str, Any] = ...,
+    **options: Unpack[Options],
+) -> Result[T]: ...
+def hedge_sync(
+    primary: Callee[Any],
+    *backups: Callee[Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[Options],
+) -> Result[Any]:
     """As `hedge`, for callers without a loop; `options` are the same. Targets must still be async callables.
 
     A thread cannot be cancelled, so a sync callable that lost would run on and be paid for: such targets are refused
-    with a `TypeError`. A stream that wins is an iterator, and a context manager to leave it early. To hedge the calls
-    of `OpenAI()` or `Anthropic()` give them the transport for sync clients.
+    with a `TypeError`. A stream that wins is an iterator, and a context manager to leave it early; alternatives are an
+    iterator. All calls run in one thread in the background; a caller that is itself in a running loop blocks that. To
+    hedge the calls of `OpenAI()` or `Anthropic()` give them the transport for sync clients.
     """
     for target in (primary, *backups):
         _check(target.call if isinstance(target, Target) else target)
-    there = background()
-    result = there.call(hedge(primary, *backups, args=args, **options))
+    called = hedge(primary, *backups, args=args, kwargs=kwargs or {}, **options)
+    result = _run(cast("Coroutine[Any, Any, Result[Any]]", called))
     if isinstance(result.value, Winner):
         result.value = SyncWinner(result.value)
+    elif isinstance(result.value, Held):
+        result.value = SyncHeld(result.value)
+    result.alternatives = SyncAlternatives(result.alternatives)  # type: ignore[assignment]  # as its docstring says
     return result
+
+
+def _run(what: Coroutine[Any, Any, T]) -> T:
+    return background().call(what)
 
 
 def _check(call: object) -> None:
@@ -38,31 +78,36 @@ def _check(call: object) -> None:
     while hasattr(call, "func"):  # functools.partial
         call = call.func
     plain = inspect.isroutine(call) and getattr(call, "__name__", "") != "<lambda>"
-    if plain and not (inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)):
+    wrapped = inspect.unwrap(call) if callable(call) else call  # asynccontextmanager and SDKs wrap async ones
+    if plain and not any(map(_is_async, (call, wrapped))):
         raise TypeError(
             f"{getattr(call, '__name__', call)} is a sync function: once called it cannot be cancelled, so it cannot "
             "be hedged. Give an async one, or use the transport for sync clients"
         )
 
 
+def _is_async(call: object) -> bool:
+    return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
 class SyncWinner(Generic[T]):
     """The winner's stream as an iterator; leave it as a context manager, or `close` it, to stop early."""
 
     def __init__(self, winner: Winner[T]) -> None:
-        self._winner = winner
+        self._winner, self._there = winner, background()
 
     def __iter__(self) -> Iterator[T]:
         return self
 
     def __next__(self) -> T:
-        item = background().call(_next(self._winner))
+        item = self._there.call(_next(self._winner))
         if item is _END:
             raise StopIteration
-        return item  # type: ignore[no-any-return]
+        return cast("T", item)
 
     def close(self) -> None:
-        """Break the stream off, where it is not over."""
-        background().call(self._winner.aclose())
+        """Break the stream off, where it is not over, and wait until what the target opened is closed."""
+        self._there.call(self._winner.aclose())
 
     def __enter__(self) -> Self:
         return self
@@ -73,8 +118,43 @@ class SyncWinner(Generic[T]):
         self.close()
 
 
-async def _next(winner: Winner[Any]) -> Any:
+class SyncHeld(Generic[T_co]):
+    """What the winner's context manager gave, which stays open until this is left: `with result.value as it`."""
+
+    def __init__(self, held: Held[T_co]) -> None:
+        self._held, self._there = held, background()
+
+    def __enter__(self) -> T_co:
+        return self._there.call(self._held.__aenter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._there.call(self._held.__aexit__(kind, error, traceback))
+
+    def close(self) -> None:
+        """Leave it."""
+        self._there.call(self._held.aclose())
+
+
+class SyncAlternatives(Generic[T]):
+    """The answers of a call's losers, as they come."""
+
+    def __init__(self, said: Any) -> None:
+        self._said, self._there = said, background()
+
+    def __iter__(self) -> Iterator[Alternative[T]]:
+        return self
+
+    def __next__(self) -> Alternative[T]:
+        item = self._there.call(_next(self._said))
+        if item is _END:
+            raise StopIteration
+        return cast("Alternative[T]", item)
+
+
+async def _next(items: Any) -> Any:
     try:
-        return await anext(winner)
+        return await anext(items)
     except StopAsyncIteration:
         return _END

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from hedgerow.policy.plan import Candidate, Place
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+
+class Target(msgspec.Struct, Generic[T_co], frozen=True, kw_only=True, gc=False):
     """An async callable, and what hedging needs to know of it.
 
     `call` is called anew for each attempt and returns (or is a coroutine that returns) a value, an async iterator or an
     async context manager. `name` is as in events and results; targets of one `account` share a rate limit. An attempt
-    may go without a first item for `first_token` seconds, in place of what holds for all. Of `region` as in the
-    configuration.
+    may go without a first item for `first_token` seconds, in place of what holds for all, where anything does. Of
+    `region` as in the configuration.
     """
 
-    call: Callable[..., Any]
+    call: Callable[..., T_co]
     name: str
     account: str | None = None
     first_token: float | None = None
@@ -33,31 +37,62 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return Place(candidate)
 
 
-def targets_of(calls: tuple[Target | Callable[..., Any], ...]) -> tuple[Target, ...]:
+Callee = Target[T] | Callable[..., T]
+"""What can be hedged: called with the arguments of the call, it gives this."""
+Plain = Callee[Awaitable[T]]
+"""One value: a coroutine function, for the most part."""
+Streaming = (
+    Callee[AsyncIterable[T]]
+    | Callee[Awaitable[AsyncIterable[T]]]
+    | Callee[AbstractAsyncContextManager[AsyncIterable[T]]]
+)
+"""Items, one by one: an async generator function, an SDK's call with `stream=True`, or a manager of such a stream."""
+Holding = Callee[AbstractAsyncContextManager[T]]
+"""Something that is to be left at the end."""
+
+
+def targets_of(callees: Sequence[Callee[Any]]) -> tuple[Target[Any], ...]:
     """Plain callables as targets, named as they are; of two with one name the second has a number behind it.
 
-    Raises `TypeError` for what cannot be called.
+    One callable twice is one account. Raises `TypeError` for what cannot be called, `ValueError` for none at all.
     """
-    named: list[Target] = []
+    if not callees:
+        raise ValueError("there must be at least one target")
+    named: list[Target[Any]] = []
+    accounts: dict[int, str] = {}
     taken: set[str] = set()
-    for each in calls:
+    for each in callees:
         if isinstance(each, Target):
             target = each
         elif callable(each):
-            target = Target(call=each, name=name_of(each))
+            target = Target(call=each, name=name_of(each) or ("backup" if named else "primary"))
         else:
             raise TypeError(f"a target must be an async callable or a Target, not {type(each).__name__}")
         name, number = target.name, 2
         while name in taken:
             name, number = f"{target.name}-{number}", number + 1
         taken.add(name)
-        named.append(target if name == target.name else msgspec.structs.replace(target, name=name))
+        account = target.account or accounts.setdefault(id(target.call), name)
+        named.append(msgspec.structs.replace(target, name=name, account=account))
     return tuple(named)
 
 
 def name_of(call: Callable[..., Any]) -> str:
-    """What to call a callable that was given no name."""
+    """What a callable is called; "" for a lambda."""
     while hasattr(call, "func"):  # functools.partial
         call = call.func
     name = getattr(call, "__name__", type(call).__name__)
-    return "target" if name == "<lambda>" else name
+    return "" if name == "<lambda>" else str(name)
+
+
+def place_of(callee: Any) -> object:
+    """What stays the same of a callable that is made anew for each call: a lambda's place in the code."""
+    code = getattr(callee, "__code__", None)
+    if code is not None:
+        return code
+    if isinstance(callee, Target):
+        return callee.name, callee.account, callee.region, callee.first_token, place_of(callee.call)
+    while hasattr(callee, "func"):  # functools.partial
+        callee = callee.func
+    function = getattr(callee, "__func__", callee)  # of a bound method
+    return getattr(function, "__code__", None) or getattr(function, "__qualname__", type(function))
