@@ -328,6 +328,7 @@ def test_what_happens_is_written_to_the_event_log(key: str, lab: LabProcess, tmp
         "first_token",
         "attempt_ended",
         "request_finished",
+        "request_billed",
     ]
     assert events[3]["usage"]["source"] == "reported"
 

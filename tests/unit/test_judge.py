@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.events import AttemptEnded, Failure, FailureClass, FirstToken, Outcome, Reason, Role, Usage
+from hedgerow.events import AttemptEnded, Failure, FailureClass, FirstToken, Outcome, Reason, Role, Usage, UsageSource
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
 from hedgerow.policy.budget import Share
@@ -183,7 +183,11 @@ PRICED = Policy(delay=2.0, limits=Limits(Share(0.1, 10.0), Share(0.1, 10.0), nan
         (Outcome.WON, None, None, 100 + 2 * 50),  # not known: what was reserved stands
         (Outcome.SUPERSEDED, None, None, 100),  # its prompt was read, and nothing came
         (Outcome.SUPERSEDED, None, Usage(90, 7), 90 + 2 * 7),
-        (Outcome.CLIENT_GONE, None, None, 100 + 2 * 50),
+        (Outcome.WON, None, Usage(90, 20, source=UsageSource.ESTIMATED), 100 + 2 * 50),  # a guess gives nothing back
+        (Outcome.KEPT, None, Usage(90, 20, source=UsageSource.ESTIMATED), 100 + 2 * 50),
+        (Outcome.SUPERSEDED, None, Usage(90, 7, source=UsageSource.ESTIMATED), 90 + 2 * 7),
+        (Outcome.CLIENT_GONE, None, Usage(90, 7, source=UsageSource.ESTIMATED), 90 + 2 * 7),
+        (Outcome.CLIENT_GONE, None, None, 100),
         (Outcome.CLIENT_GONE, None, Usage(None, 7), 100 + 2 * 7),
         (Outcome.FAILED, SENT, None, 0),  # an error status is not billed
         (Outcome.FAILED, UNSENT, None, 0),

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hedgerow.events import AttemptEnded, FirstToken, Outcome, Reason, Role
+from hedgerow.events import AttemptEnded, FirstToken, Outcome, Reason, Role, UsageSource
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
 from hedgerow.policy.auto import PROMPTS
@@ -225,7 +225,8 @@ class Judge:
         if event.failure is not None and event.failure.unsent:
             self.spend.give_back(event.request_id, event.attempt, event.ended_at)
             return
-        if event.usage is None and event.outcome not in (Outcome.SUPERSEDED, Outcome.FAILED):
+        guessed = event.usage is None or event.usage.source is UsageSource.ESTIMATED
+        if guessed and event.outcome in (Outcome.WON, Outcome.KEPT):  # a guess gives back nothing of what was put by
             self.spend.settle(event.request_id, event.attempt, None, None, event.ended_at)
             return
         came_to = bill(event, self.terms(event.target))
