@@ -146,11 +146,12 @@ def play(
     file: Path | None = None,
     stamp: Stamp | None = None,
     source: bool = True,
+    beside: tuple[str, Stamp | None] | None = None,
 ) -> T:
     """Tell the story of a gateway in virtual time. Without a `source` it has no file to read again."""
 
     async def main(loop: VirtualLoop) -> T:
-        origin = Source(file=str(file or "hedgerow.yaml"), stamp=stamp, reader=()) if source else None
+        origin = Source(file=str(file or "hedgerow.yaml"), stamp=stamp, reader=(), beside=beside) if source else None
         running = Running(loop, blueprint(changes, base), scripts or {}, origin)
         try:
             return await story(running)

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 import trustme
+from msgspec import structs
 
 from hedgerow.cli import reread
 from hedgerow.config import load
 from hedgerow.errors import ConfigError
-from hedgerow.events import AttemptLaunched
+from hedgerow.events import AttemptLaunched, CancelFailed
 from hedgerow.gateway import reload_read
 from hedgerow.gateway.blueprint import Blueprint, Certificate, Source
 from hedgerow.gateway.drafting import blueprint_of
@@ -28,6 +29,7 @@ from hedgerow.gateway.reload_watch import INTERVAL, FileWatch, stamp_of
 from hedgerow.http.client_tls import tls_context
 from hedgerow.http.limits import Limits
 from hedgerow.ledger.settings import LedgerSettings
+from hedgerow.policy.cancelling import Probed
 from hedgerow.testing import VirtualLoop, run_virtual
 from tests.e2e.support import until
 from tests.effects.support import SILENT
@@ -192,6 +194,48 @@ def test_a_change_before_the_first_look_is_noticed_and_one_that_was_read_is_not_
         assert len(running.readings) == 2
 
     play(story, file=path, stamp=stamp)
+
+
+def test_a_file_beside_it_is_watched_as_well_though_it_is_not_there_yet(tmp_path: Path) -> None:
+    path, beside = tmp_path / "hedgerow.yaml", tmp_path / "hedgerow.probes.json"
+    written(path, "one", 1)
+
+    async def story(running: Running) -> None:
+        await asyncio.sleep(3 * INTERVAL)
+        assert running.readings == []
+        written(beside, "found", 2)
+        await asyncio.sleep(3 * INTERVAL)
+        assert len(running.readings) == 1
+        await asyncio.sleep(3 * INTERVAL)
+        assert len(running.readings) == 1
+
+    play(story, file=path, stamp=stamp_of(str(path)), beside=(str(beside), None))
+
+
+FAILS, WORKS = Probed(False, True, "400 tokens more", "2026-12-01"), Probed(True, True, "it says so", "2026-12-02")
+
+
+def test_news_of_how_a_target_cancels_is_told_once() -> None:
+    def knowing(probed: Probed | None) -> Blueprint:
+        told = blueprint()
+        targets = {**told.targets, "a": structs.replace(told.targets["a"], probed=probed)}
+        return structs.replace(told, targets=targets)
+
+    async def story(running: Running) -> None:
+        for probed in (None, WORKS, FAILS, FAILS, WORKS, FAILS, None):
+            assert await running.reload(knowing(probed)) == ()
+        told = [(each.target, each.fails, each.detail) for each in running.of(CancelFailed)]
+        assert told == [
+            ("a", True, FAILS.detail),
+            ("a", False, WORKS.detail),
+            ("a", True, FAILS.detail),
+            ("a", False, "the probe that said otherwise is no longer valid"),
+        ]
+        _, view = running.ask("GET", "/admin/api/targets")
+        nothing = {"streams_stop": None, "whole_answers_stop": None, "detail": None, "probed_at": None}
+        assert view["targets"][0]["cancel"] == {**nothing, "on_failure": "warn"}
+
+    play(story)
 
 
 @pytest.mark.parametrize("reload", ["signal", "off"])
