@@ -22,7 +22,7 @@ demo: setup-run ## see the p99 fall: two simulated providers, with and without h
 	@HEDGEROW_CALLED_AS='make demo ARGS="{}"' .venv/bin/hedgerow demo $(ARGS)
 
 test: setup-dev ## all tests (ARGS goes to pytest, e.g. ARGS="tests/unit -k race")
-	@bash scripts/need.sh git curl redis-server postgresql
+	@bash scripts/need.sh git curl redis-server postgresql prometheus
 	@$(PY) -m pytest $(ARGS)
 
 check: setup-dev ## what CI runs: format, lint, types, floors, then all tests

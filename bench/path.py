@@ -76,12 +76,16 @@ def _chunk(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
     return b"data: " + json.dumps(fields, separators=(",", ":")).encode() + b"\n\n"
 
 
+USAGE = {"prompt_tokens": 400, "completion_tokens": 175, "total_tokens": 575}
 START, TOKEN = _chunk({"role": "assistant", "content": ""}), _chunk({"content": "hello"})
-END = _chunk({}, "stop") + b"data: [DONE]\n\n"
+END = (
+    _chunk({}, "stop")
+    + b"data: "
+    + json.dumps({"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [], "usage": USAGE}).encode()
+    + b"\n\ndata: [DONE]\n\n"
+)
 _MESSAGE = {"index": 0, "message": {"role": "assistant", "content": _TEXT * 25}, "finish_reason": "stop"}
-ANSWER = json.dumps(
-    {"id": "chatcmpl-1", "object": "chat.completion", "choices": [_MESSAGE], "usage": {"prompt_tokens": 400}}
-).encode()
+ANSWER = json.dumps({"id": "chatcmpl-1", "object": "chat.completion", "choices": [_MESSAGE], "usage": USAGE}).encode()
 
 
 class Call:

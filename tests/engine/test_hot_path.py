@@ -51,7 +51,7 @@ def test_a_stream_costs_few_calls_and_its_judgement_no_more_than_a_whole_answers
     path = Path()
     counted = calls(lambda: path.stream(16))
     path.close()
-    assert counted.total() <= 210, counted
+    assert counted.total() <= 225, counted  # a dozen are for the usage at its end
     assert judging(counted) <= 25, counted
 
 

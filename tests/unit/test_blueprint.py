@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.config import Settings, loads
+from hedgerow.errors import ConfigError
 from hedgerow.gateway.blueprint import (
     Blueprint,
     Certificate,
@@ -297,7 +298,44 @@ def test_the_server_arrives_whole(settings: Settings, tmp_path: Path) -> None:
         replay_bytes=1 << 20,
         drain=4.0,
         log_level="debug",
+        metrics=True,
+        metrics_tokens=("ck-1", "ck-2"),
     )
+
+
+KEYED = PASSTHROUGH.replace("passthrough", "k")
+TOKEN, ADMIN = "a-scrapers-own-token", "an-admins-own-token"
+
+
+@pytest.mark.parametrize(
+    ("server", "tokens"),
+    [
+        ("", None),
+        ("api_keys: [c]", ("c",)),
+        (f"admin: {{token: {ADMIN}}}", (ADMIN,)),
+        (f"api_keys: [c], admin: {{token: {ADMIN}}}, metrics: {{token: {TOKEN}}}", (TOKEN, ADMIN)),
+        (f"metrics: {{token: {TOKEN}}}", (TOKEN,)),
+        ("api_keys: [c], metrics: {public: true}", None),
+    ],
+)
+def test_who_may_scrape(server: str, tokens: tuple[str, ...] | None) -> None:
+    blueprint = blueprint_of(loads(f"{KEYED}server: {{{server}}}\n", {}), environ={})
+    assert blueprint.server.metrics_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("server", "problem"),
+    [
+        (f"metrics: {{token: {TOKEN}, public: true}}", "drop public, or the token"),
+        (f"api_keys: [{TOKEN}], metrics: {{token: {TOKEN}}}", "so every client has it"),
+        (f"admin: {{token: {TOKEN}}}, metrics: {{token: {TOKEN}}}", "who scrapes could change the gateway"),
+        ("metrics: {token: short}", "is too short"),
+        ("metrics: {shared: /no/such/folder}", "there is no folder /no/such"),
+    ],
+)
+def test_a_token_that_keeps_nobody_out_is_a_problem(server: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        loads(f"{KEYED}server: {{{server}}}\n", {})
 
 
 def test_a_target_that_obeys_the_environment_gets_its_proxy_from_there(settings: Settings) -> None:

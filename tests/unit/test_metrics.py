@@ -20,8 +20,8 @@ from hedgerow.events import (
     Role,
     Usage,
 )
-from hedgerow.telemetry.families import FAMILIES, LATENCY, Kind, Samples
-from hedgerow.telemetry.metrics import Metrics, add, merge
+from hedgerow.telemetry.families import FAMILIES, LATENCY, Kind, Samples, add, merge
+from hedgerow.telemetry.metrics import Metrics
 from tests.effects.support import BROKEN, LATE, QUICK, STREAM, WHOLE, Sent, Story, every, settings, tell
 from tests.engine.scripted import Script
 

@@ -373,7 +373,9 @@ def test_what_cannot_change_in_a_running_process_is_named(server: Mapping[str, A
 
 def test_every_setting_of_the_server_is_either_applied_or_named() -> None:
     applied = {"api_keys", "held_bytes", "answer_bytes", "replay_bytes", "drain", "log_level", "admin_token", "reload"}
+    applied |= {"metrics_tokens"}
     named = {"host", "port", "reuse_port", "certificate", "http", "event_log", "redis", "ledger"}
+    named |= {"metrics", "metrics_shared"}
     assert applied | named == set(blueprint().server.__struct_fields__)
 
 

@@ -11,6 +11,7 @@ from hedgerow.config.base import DAY, GIB, KIB, MIB, Model, Patience
 from hedgerow.config.fields import FLAG, OUTPUT, REQUIRED_FILE, duration, one_of, problem, size, text
 from hedgerow.config.hedge import Cap
 from hedgerow.config.ledger import Ledger
+from hedgerow.config.metrics import Metrics
 from hedgerow.config.network import ADDRESS, API_KEYS, TOKEN, TOKEN_FILE, Address, SecretFile
 from hedgerow.config.redis import REDIS
 
@@ -86,6 +87,7 @@ class ServerSettings(Model):
     """Keys of which clients must present one as `Authorization: Bearer` or `x-api-key`. Empty: whoever can connect \
 may ask."""
     admin: Admin = Admin()
+    metrics: Metrics = Metrics()
     budget: Cap = Cap()
     """What all routes together may add in further attempts; each route's own budget holds as well."""
     tenant_budget: Cap = Cap()
@@ -117,7 +119,11 @@ named like it, such as `hedgerow.probes.json`."""
 
     @model_validator(mode="after")
     def _token_of_its_own(self) -> ServerSettings:
-        if self.admin.secret in [key.get_secret_value() for key in self.api_keys]:
-            key = "token" if self.admin.token is not None else "token_file"
-            raise problem("is one of server.api_keys, so every client has it", at=("admin", key))
+        clients = [key.get_secret_value() for key in self.api_keys]
+        for section, part in (("admin", self.admin), ("metrics", self.metrics)):
+            key = (section, "token" if part.token is not None else "token_file")
+            if part.secret in clients:
+                raise problem("is one of server.api_keys, so every client has it", at=key)
+        if self.metrics.secret is not None and self.metrics.secret == self.admin.secret:
+            raise problem("is the admin token: who scrapes could change the gateway", at=key)
         return self

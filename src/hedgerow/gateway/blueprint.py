@@ -127,7 +127,8 @@ class Certificate(_Part, frozen=True, kw_only=True):
 class ServerBlueprint(_Part, frozen=True, kw_only=True):
     """The gateway's own side. `host` None is every interface; without `api_keys` whoever can connect may ask.
 
-    Without `admin_token` there is no admin API. `reload`: "watch", "signal" or "off".
+    Without `admin_token` there is no admin API. `metrics_tokens`: who may scrape, None is whoever can connect.
+    `metrics_shared`: the folder where several processes' numbers come together. `reload`: "watch", "signal" or "off".
     """
 
     host: str | None
@@ -143,6 +144,9 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
     log_level: str
     event_log: str | None = None
     admin_token: str | None = None
+    metrics: bool = False
+    metrics_tokens: tuple[str, ...] | None = None
+    metrics_shared: str | None = None
     reload: str = "watch"
     redis: str | None = None
     ledger: LedgerSettings | None = None

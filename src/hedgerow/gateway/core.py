@@ -22,6 +22,7 @@ from hedgerow.gateway.access import Access, Token
 from hedgerow.gateway.answers import refuse
 from hedgerow.gateway.flight import Flight
 from hedgerow.gateway.keeping import Keeping
+from hedgerow.gateway.metrics_page import MetricsPage
 from hedgerow.gateway.once import Once
 from hedgerow.gateway.parts import Parts
 from hedgerow.gateway.party import Party
@@ -88,6 +89,8 @@ class Gateway:
         self.controls = controls or Controls()
         """What an operator has set for all routes."""
         self.listeners = listeners
+        self.metrics = MetricsPage.of(self, listeners)
+        """What Prometheus scrapes; None where nothing is counted."""
         self.token: Token | None = None
         """Who may use the admin API; None where there is none."""
         self.parts: Parts | None = None
@@ -115,6 +118,8 @@ class Gateway:
         self.limits = Limits(server.held_bytes, server.answer_bytes)
         self.once.room = server.replay_bytes
         self._access = Access(server.api_keys) if server.api_keys else None
+        if self.metrics is not None:
+            self.metrics.install(server.metrics_tokens)
         self.token = None if server.admin_token is None else Token(server.admin_token)
 
     @property

@@ -267,6 +267,9 @@ def _server(server: config.ServerSettings) -> ServerBlueprint:
         log_level=server.log_level,
         event_log=None if server.event_log is None else str(server.event_log),
         admin_token=server.admin.secret,
+        metrics=server.metrics.enabled,
+        metrics_tokens=_scrapers(server),
+        metrics_shared=None if server.metrics.shared is None else str(server.metrics.shared),
         reload=server.reload,
         ledger=_ledger(server.ledger),
         redis=None if server.redis is None else server.redis.get_secret_value(),
@@ -283,3 +286,12 @@ def _ledger(ledger: config.Ledger) -> LedgerSettings | None:
         keep_hourly=ledger.keep_hourly,
         queue=ledger.queue,
     )
+
+
+def _scrapers(server: config.ServerSettings) -> tuple[str, ...] | None:
+    """The keys of which one is to be presented for metrics; None: none is."""
+    own, admin = server.metrics.secret, server.admin.secret
+    keys = [key.get_secret_value() for key in server.api_keys] if own is None else [own]
+    if admin is not None:
+        keys.append(admin)
+    return None if server.metrics.public or not keys else tuple(keys)

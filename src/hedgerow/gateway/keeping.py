@@ -128,7 +128,7 @@ class Keeping:
         self.shared = shared
         """Where other gateways keep theirs and see ours; None where this one is alone."""
         self._requests = requests
-        self._room = room
+        self._all = self._room = room
         self._records: dict[tuple[str, str], Record] = {}
         self._by_content: dict[Content, Record] = {}
         self.stragglers: set[Straggler] = set()
@@ -137,6 +137,11 @@ class Keeping:
     def __len__(self) -> int:
         """Requests of which something is kept."""
         return len(self._records)
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is kept, about."""
+        return self._all - self._room
 
     def find(self, request_id: str, tenant: str) -> Record | None:
         """What is kept of this request, if it is this tenant's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -25,6 +26,9 @@ from hedgerow.gateway.question import LEAVE
 from hedgerow.gateway.rescue import CONTINUES
 from hedgerow.ledger.feed import Feed
 from hedgerow.telemetry.event_log import EventLog
+from hedgerow.telemetry.metrics import Metrics, Sink
+from hedgerow.telemetry.pulse import Pulse
+from hedgerow.telemetry.shared_metrics import SharedMetrics
 
 log = logging.getLogger("hedgerow.gateway")
 
@@ -36,25 +40,36 @@ Closing = Callable[[], Awaitable[None]]
 def listeners_of(settings: ServerBlueprint, loop: asyncio.AbstractEventLoop) -> tuple[Sequence[Listener], Closing]:
     """The listeners, and what to call when no more events will come.
 
-    Raises `OSError` when the event log cannot be opened.
+    Raises `OSError` when the event log cannot be opened, or the folder of shared metrics.
     """
     listeners: list[Listener] = [Loudly()]
     closings: list[Closing] = []
+    sinks: dict[str, Sink] = {}
     epoch = time.time() - loop.time()  # noqa: TID251  # for people who read the records; nothing is decided by it
     if settings.event_log is not None:
         event_log = EventLog(settings.event_log, later=loop.call_later, epoch=epoch)
         listeners.append(event_log)
+        sinks["event_log"] = event_log
         closings.append(_soon(event_log.close))
     if settings.ledger is not None:
         ledger = Feed(settings.ledger, loop, epoch)
         listeners.append(ledger.book)
+        sinks["ledger"] = ledger.backlog
         closings.append(ledger.close)
+    if settings.metrics:
+        listeners.append(metrics := Metrics(epoch, _shared(settings.metrics_shared), sinks))
+        closings.append(Pulse(metrics, loop).close)
 
     async def close() -> None:
         for each in closings:
             await each()
 
     return listeners, close
+
+
+def _shared(folder: str | None) -> SharedMetrics | None:
+    """Where the processes that share a port tell each other what they have counted. Raises `OSError`."""
+    return None if folder is None else SharedMetrics(folder, secrets.token_hex(8))
 
 
 def _soon(close: Callable[[], None]) -> Closing:

@@ -11,10 +11,10 @@ import msgspec
 
 from hedgerow.errors import RequestError
 from hedgerow.gateway import alternatives
-from hedgerow.gateway.answers import JSON
+from hedgerow.gateway.answers import JSON, refuse
 from hedgerow.gateway.headers import speaks_anthropic, speaks_gemini
 from hedgerow.http.exchange import Exchange
-from hedgerow.wire import TWICE
+from hedgerow.wire import TWICE, lookup
 
 if TYPE_CHECKING:
     from hedgerow.gateway.core import Gateway
@@ -89,6 +89,16 @@ def _readyz(gateway: Gateway, exchange: Exchange) -> None:
         exchange.respond(200, JSON, b'{"status":"ready"}')
 
 
+def _metrics(gateway: Gateway, exchange: Exchange) -> None:
+    if gateway.metrics is None:
+        refuse(exchange, lookup(exchange.method, exchange.target), RequestError(404, _NO_METRICS, code="no_metrics"))
+    else:
+        gateway.metrics.answer(exchange)
+
+
+_NO_METRICS = "There are no metrics here: server.metrics.enabled is false."
+
+
 def _models(gateway: Gateway, exchange: Exchange) -> None:
     names = list(gateway.model_names)
     shape = _shape(exchange)
@@ -149,6 +159,7 @@ def _options(_gateway: Gateway, exchange: Exchange) -> None:
 _GET = {
     b"/livez": Page(_livez, private=False),
     b"/readyz": Page(_readyz, private=False),
+    b"/metrics": Page(_metrics, private=False),
     b"/v1/models": Page(_models, private=True),
     b"/v1beta/models": Page(_models, private=True),
 }

@@ -52,6 +52,12 @@ class Reloader:
         self._read = read
         self.parts = parts
         """What is in force."""
+        self.counts = {"ok": 0, "failed": 0}
+        """Reloads so far."""
+        self.sound = True
+        """The last one was."""
+        self.loaded_at = gateway.loop.time()
+        """When what is in force was read."""
         self._started_with = parts.blueprint.server
         self._running: asyncio.Task[Outcome] | None = None
         self._next: asyncio.Task[Outcome] | None = None
@@ -120,6 +126,7 @@ class Reloader:
             outcome = Outcome(problems=("hedgerow failed at it; its log says where",))
         finally:
             self._running = None
+        self._count(outcome)
         self._tell(why, outcome)
         return outcome
 
@@ -135,6 +142,12 @@ class Reloader:
         self._obey(blueprint.server)
         changed = needs_restart(self._started_with, blueprint.server)
         return Outcome(warnings=tuple(warnings), needs_restart=tuple(changed))
+
+    def _count(self, outcome: Outcome) -> None:
+        self.sound = not outcome.problems
+        self.counts["ok" if self.sound else "failed"] += 1
+        if self.sound:
+            self.loaded_at = self.gateway.loop.time()
 
     def _install(self, parts: Parts) -> None:
         old, self.parts = self.parts, parts
@@ -186,6 +199,8 @@ _FIXED = {
     "certificate": "server.tls",
     "reuse_port": "server.reuse_port",
     "event_log": "server.event_log",
+    "metrics": "server.metrics.enabled",
+    "metrics_shared": "server.metrics.shared",
     "redis": "server.redis",
     "ledger": "server.ledger",
 }

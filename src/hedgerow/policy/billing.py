@@ -50,8 +50,10 @@ class _Made(NamedTuple):
     most: int | None
 
 
-def bills(ends: Iterable[AttemptEnded], terms_of: Callable[[str], Terms], *, metered: bool = True) -> tuple[Bill, ...]:
+def bills(ends: Sequence[AttemptEnded], terms_of: Callable[[str], Terms], *, metered: bool = True) -> tuple[Bill, ...]:
     """Of all attempts of one request, in the order of their launch; without `metered` no token of it can be counted."""
+    if len(ends) == 1 and metered:  # most requests: nobody is there to tell more of it
+        return (bill(ends[0], terms_of(ends[0].target)),)
     ordered = sorted(ends, key=lambda end: end.attempt)
     if not metered:
         return tuple(unmetered(end, terms_of(end.target)) for end in ordered)

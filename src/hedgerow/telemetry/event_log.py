@@ -68,10 +68,19 @@ class EventLog:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._lines: list[bytes] = []
         self._kept = b""  # what could not be written yet; it may begin in the middle of a line
+        self.written = 0
+        """Lines, ever."""
+        self.lost = 0
+        """Lines that could not be written, ever."""
         self._lost = 0
         self._failing = False
         self._waiting = False
         self._closed = False
+
+    @property
+    def queued(self) -> int:
+        """Lines that are yet to be written."""
+        return len(self._lines) + self._kept.count(b"\n")
 
     def __call__(self, event: Event) -> None:
         if self._closed:
@@ -99,6 +108,7 @@ class EventLog:
         except OSError as error:
             self._trouble(error.strerror or str(error))
             return
+        self.written += self._kept.count(b"\n", 0, written)
         self._kept = self._kept[written:]
         if self._kept:
             self._trouble("only a part was taken; the disk may be full")
@@ -112,5 +122,7 @@ class EventLog:
             self._failing = True
         if len(self._kept) > KEPT_BYTES:
             end = self._kept.index(b"\n") + 1  # what a torn line lacks must stay
-            self._lost += self._kept.count(b"\n", end)
+            lost = self._kept.count(b"\n", end)
+            self._lost += lost
+            self.lost += lost
             self._kept = self._kept[:end]

@@ -106,6 +106,12 @@ _ASKED: Iterable[Family] = (
     _gauge("draining", (), "Processes that take no more requests"),
     _gauge("kill_switch", ("route",), "1 where hedging is switched off", "max"),
     _gauge("hedging_throttled", ("route",), "Processes whose outage guard holds the hedges of the route back"),
+    _gauge(
+        "hedge_delay_seconds",
+        ("route", "primary", "backup", "stream", "prompt_tokens"),
+        "How long a first attempt runs alone, for requests of about so many tokens",
+        "max",
+    ),
     _gauge("budget_balance", ("scope", "route", "kind"), "Attempts that the budget allows at once"),
     _gauge("budget_burst", ("scope", "route", "kind"), "The most that its balance can be"),
     _gauge("budget_spent_dollars", ("scope", "route", "window"), "Spent on further attempts", unit=NANO),
@@ -123,7 +129,35 @@ _ASKED: Iterable[Family] = (
     _counter("config_reloads", ("result",), "Reloads of the configuration"),
     _gauge("config_last_reload_successful", (), "0 after a faulty one", "min"),
     _gauge("config_last_reload_success_timestamp_seconds", (), "When the configuration in force was read", "min"),
-    _counter("events_lost", ("sink",), "Lines or rows that could not be written"),
+    _gauge("events_queued", ("sink",), "Records of events that are yet to be written (to the event log, the ledger)"),
+    _counter("events_written", ("sink",), "Records of events that were written"),
+    _counter("events_lost", ("sink",), "Records of events that could not be written and are lost"),
 )
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (*_COUNTED, *_ASKED)}
+
+
+def add(series: dict[Labels, Value], labels: Labels, value: Value) -> None:
+    """Add to what is there."""
+    there = series.get(labels)
+    if there is None:
+        series[labels] = value
+    elif isinstance(there, list) and isinstance(value, list):
+        if len(there) == len(value):  # else another version of hedgerow wrote it
+            series[labels] = [one + other for one, other in zip(there, value, strict=True)]
+    elif not isinstance(there, list) and not isinstance(value, list):
+        series[labels] = there + value
+
+
+def merge(into: Samples, more: Samples, *, alive: bool = True) -> None:
+    """Add the samples of another process; of a dead one only what is counted."""
+    for name, found in more.items():
+        family = FAMILIES.get(name)
+        if family is None or (not alive and family.kind is Kind.GAUGE):
+            continue
+        series = into.setdefault(name, {})
+        for labels, value in found.items():
+            if family.over == "sum" or labels not in series:
+                add(series, labels, value)
+            elif isinstance(value, int | float) and isinstance((there := series[labels]), int | float):
+                series[labels] = max(there, value) if family.over == "max" else min(there, value)

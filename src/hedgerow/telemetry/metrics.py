@@ -6,8 +6,8 @@ It knows nothing of how they are shown (`telemetry.exposition`) or shared (`tele
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
 
 from hedgerow.events import (
     AnswerNotJudged,
@@ -29,7 +29,8 @@ from hedgerow.events import (
     TargetTakenOut,
     UsageSource,
 )
-from hedgerow.telemetry.families import FAMILIES, LAG, LATENCY, SENDING, WHOLE, Kind, Labels, Samples, Value
+from hedgerow.telemetry.families import LAG, LATENCY, SENDING, WHOLE, Labels, Samples, Value, add
+from hedgerow.telemetry.shared_metrics import SharedMetrics
 
 _ANSWERS: Final = (Outcome.WON, Outcome.FAILED_AFTER_COMMIT)
 _YES_NO: Final = ("no", "yes")
@@ -80,10 +81,34 @@ class _Attempts:
         self.input = self.cached = self.written = self.output = self.reasoning = 0
 
 
-class Metrics:
-    """A listener. Times are seconds, money whole nano-dollars."""
+class Sink(Protocol):
+    """What writes down what happens: records that wait, and that were ever written and lost."""
 
-    def __init__(self) -> None:
+    @property
+    def queued(self) -> int: ...
+    @property
+    def written(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+
+
+class Metrics:
+    """A listener. Times are seconds, money whole nano-dollars.
+
+    `epoch` is the Unix time when the loop's clock showed 0; `sinks` are there to be shown.
+    """
+
+    def __init__(
+        self, epoch: float = 0.0, shared: SharedMetrics | None = None, sinks: Mapping[str, Sink] | None = None
+    ) -> None:
+        self.epoch = epoch
+        self._sinks = sinks or {}
+        self.shared = shared
+        """Where other processes' numbers are; None where this one is alone."""
+        self.asked: Callable[[], Samples] = dict
+        """What holds now, to be told with what was counted."""
+        self.taken = 0
+        """How often `samples` was called."""
         self._requests: dict[tuple[Any, ...], _Requests] = {}
         self._attempts: dict[tuple[str, Role, Outcome, UsageSource | None], _Attempts] = {}
         self._costs: dict[Labels, int] = {}
@@ -198,8 +223,9 @@ class Metrics:
             self._count("target_cancel_failures", event.target)
 
     def samples(self) -> Samples:
-        """All that was counted."""
-        samples: Samples = {}
+        """All that was counted, and what holds now."""
+        self.taken += 1
+        samples = self.asked()
         for name, labels, value in self._all():
             add(samples.setdefault(name, {}), labels, value)
         return samples
@@ -227,6 +253,10 @@ class Metrics:
             yield name, tuple(map(str, labels)), sum_of
         for target, fails in self._cancel_fails.items():
             yield "hedgerow_target_cancel_fails", (target,), int(fails)
+        for name, sink in self._sinks.items():
+            yield "hedgerow_events_queued", (name,), sink.queued
+            yield "hedgerow_events_written_total", (name,), sink.written
+            yield "hedgerow_events_lost_total", (name,), sink.lost
         yield "hedgerow_loop_lag_seconds", (), self.lag.value
 
 
@@ -241,29 +271,3 @@ def _by_kind(cell: _Attempts) -> Iterable[tuple[str, int]]:
 def _answer(bills: tuple[Bill, ...]) -> Bill:
     """What the client was given; without such a thing the first attempt, which would have cost the same alone."""
     return next((bill for bill in bills if bill.outcome in _ANSWERS), bills[0])
-
-
-def add(series: dict[Labels, Value], labels: Labels, value: Value) -> None:
-    """Add to what is there."""
-    there = series.get(labels)
-    if there is None:
-        series[labels] = value
-    elif isinstance(there, list) and isinstance(value, list):
-        if len(there) == len(value):  # else another version of hedgerow wrote it
-            series[labels] = [one + other for one, other in zip(there, value, strict=True)]
-    elif not isinstance(there, list) and not isinstance(value, list):
-        series[labels] = there + value
-
-
-def merge(into: Samples, more: Samples, *, alive: bool = True) -> None:
-    """Add the samples of another process; of a dead one only what is counted."""
-    for name, found in more.items():
-        family = FAMILIES.get(name)
-        if family is None or (not alive and family.kind is Kind.GAUGE):
-            continue
-        series = into.setdefault(name, {})
-        for labels, value in found.items():
-            if family.over == "sum" or labels not in series:
-                add(series, labels, value)
-            elif isinstance(value, int | float) and isinstance((there := series[labels]), int | float):
-                series[labels] = max(there, value) if family.over == "max" else min(there, value)
