@@ -119,6 +119,29 @@ def test_a_whole_answer_that_does_not_say_has_as_many_tokens_as_its_text_is_long
         assert ends({"a": answer})["a"].usage == guess(made), "in place of a stream"
 
 
+def test_embeddings_are_no_tokens_of_an_answer() -> None:
+    body = b'{"model":"fast","input":"a text of some length"}'
+    vectors = b'{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1.0]}]%b}'
+
+    async def story(world: World) -> None:
+        world.request(body, target=b"/v1/embeddings")
+        await asyncio.sleep(10.0)
+
+    for reported, usage in ((b',"usage":{"prompt_tokens":5,"total_tokens":5}', Usage(5, 0)), (b"", guess(0, body))):
+        loser, winner = Answer(head_after=500.0), Answer([(0.1, vectors % reported)], headers=JSON)
+        world = play({"a": loser, "b": winner}, story)
+        assert {each.target: each.usage for each in world.of(AttemptEnded)} == {"a": guess(0, body), "b": usage}
+
+
+def test_of_what_is_only_handed_through_no_tokens_are_counted() -> None:
+    async def story(world: World) -> None:
+        world.request(PLAIN, target=b"/v1/files")
+        await asyncio.sleep(1.0)
+
+    world = play({"a": Answer([(0.1, b'{"usage":{"prompt_tokens":5}}')], headers=JSON)}, story)
+    assert [each.usage for each in world.of(AttemptEnded)] == [None]
+
+
 def test_nothing_is_estimated_of_what_was_not_sent_or_not_taken() -> None:
     refusals: list[Script] = [REFUSED, Answer([(0.1, b"{}")], status=503, headers=JSON)]
     for refused in refusals:

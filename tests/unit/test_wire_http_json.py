@@ -180,6 +180,10 @@ def test_an_error_with_status_200_is_the_error_it_stands_for(
         ({"meta": {"billed_units": {"input_tokens": 12.0}}}, Usage(12, 0)),
         ({"meta": {"billed_units": {}, "tokens": {"input_tokens": 8, "output_tokens": 3}}}, Usage(8, 3)),
         ({"meta": "odd"}, None),
+        ({"usageMetadata": {"promptTokenCount": 8, "totalTokenCount": 8}}, Usage(8, 0)),
+        ({"usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": 3}}, Usage(8, 3)),
+        ({"usageMetadata": {"totalTokenCount": 8}}, None),
+        ({"usageMetadata": 8}, None),
     ],
 )
 def test_usage_is_read_where_its_form_is_known(members: dict[str, Any], usage: Usage | None) -> None:

@@ -31,7 +31,6 @@ from hedgerow.wire.words import NO_WORDS
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.landing import Landing
-    from hedgerow.wire.base import Protocol
 
 _WON, _PRIMARY = Outcome.WON, Role.PRIMARY  # a member of an enum is slow to look up
 _OUR_FAULT = Failure(FailureClass.PROTOCOL, "hedgerow itself failed; its log says how")
@@ -214,15 +213,16 @@ def _used(flight: Landing, attempt: Attempt, reported: Usage | None) -> Usage | 
     refused = attempt.status is not None and attempt.scanner is None
     if refused or attempt.call is None or attempt.call.sent_at is None:
         return None
-    made = usage.output_tokens if usage is not None else _made(flight.protocol, attempt.whole)
+    made = usage.output_tokens if usage is not None else _made(flight, attempt)
     return Usage(flight.ask.input_tokens, made, source=_ESTIMATED)
 
 
-def _made(protocol: Protocol, whole: bytes | None) -> int | None:
+def _made(flight: Landing, attempt: Attempt) -> int | None:
     """About how many tokens a whole answer has that does not say; None where that is not known."""
-    if whole is None:
+    protocol, whole = flight.protocol, attempt.whole
+    if not attempt.received or flight.facts.inputs is not None:  # embeddings are no tokens
         return 0
-    if not protocol.converts:
+    if whole is None or not protocol.converts:
         return None
     answer = protocol.answer_so_far(whole) if is_event_stream(whole) else protocol.answer(whole)
     return -(-sum(len(each.text) for each in (answer, *answer.others)) // CHARACTERS_PER_TOKEN)

@@ -201,7 +201,7 @@ def _says_more(members: dict[str, Any]) -> bool:
 
 
 def _usage_in(members: dict[str, Any]) -> Usage | None:
-    """Tokens as OpenAI, Jina and Voyage (`usage`) or Cohere (`meta`) report them."""
+    """Tokens as OpenAI, Jina and Voyage (`usage`), Cohere (`meta`) or Gemini (`usageMetadata`) report them."""
     usage = _value(members.get("usage"))
     if isinstance(usage, dict):
         given = _first(usage, "prompt_tokens", "input_tokens")
@@ -217,7 +217,9 @@ def _usage_in(members: dict[str, Any]) -> Usage | None:
         units = meta.get(key) if isinstance(meta, dict) else None
         if isinstance(units, dict) and (given := _first(units, "input_tokens")) is not None:
             return Usage(given, _first(units, "output_tokens") or 0)
-    return None
+    counts = _value(members.get("usageMetadata"))
+    given = _first(counts, "promptTokenCount") if isinstance(counts, dict) else None
+    return None if given is None else Usage(given, _first(counts, "candidatesTokenCount") or 0)
 
 
 def _first(tokens: dict[str, Any], *names: str) -> int | None:
