@@ -116,3 +116,14 @@ def test_nothing_is_worked_out_where_nobody_listens(monkeypatch: pytest.MonkeyPa
 
     world = play({"a": STALLED, "b": TOLD}, story, policy=POLICY, prices=PRICES)
     assert (len(worked_out), len(world.of(RequestBilled))) == (1, 1)
+
+
+def test_a_price_that_nobody_knows_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        world.request()
+        world.request()
+
+    play({"a": TOLD, "b": TOLD}, story, policy=POLICY, prices={})
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "targets.a.price: none is known for 'model-a', so nothing is known of what that costs"
+    ]

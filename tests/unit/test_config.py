@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 import yaml
 from hypothesis import given
@@ -30,6 +31,7 @@ from hedgerow.config import (
 )
 from hedgerow.config.describe import describe
 from hedgerow.config.template import TEMPLATE
+from hedgerow.policy import price as policy
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, Spec
 from hedgerow.policy.gates import settings as gates
 from hedgerow.policy.order import Rotate
@@ -54,7 +56,10 @@ targets:
     connections: {max: 7, queue: 0, queue_timeout: 100ms, connect_timeout: 1.5, idle_timeout: 1m30s}
     tls: {verify: false}
     proxy: http://me:pw@proxy.example:3128/
-    price: {input: 0.25, output: "2.000000001", request: $0.01}
+    price:
+      {source: own, input: 0.25, output: "2.000000001", request: $0.01, cached_input: 0.025, cache_write: 0.3125,
+       cache_write_1h: 0.5, above: {200000: {input: 0.5}}, tiers: {Flex: 50%, priority: {output: 4}}}
+    billed_on_cancel: {stream: generated, whole: full}
     weight: 3
     breaker:
       {failure_ratio: off, failures: 7, slow_after: 2s, slow_ratio: 40%, minimum: 5, window: 30s, open_for: 10s,
@@ -131,6 +136,7 @@ server:
   tenant_budget:
     {hedges: off, failovers: off, burst: 1, usd_per_hour: off, usd_per_day: off, usd_per_month: off,
      tokens_per_minute: off}
+  prices: {file: prices.json, update: 6h, url: "https://prices.example/data.json"}
   reload: signal
   limits: {header_bytes: 16KiB, body_bytes: 1MB, held_bytes: 2048, answer_bytes: 1GiB, replay_bytes: 1MiB}
   timeouts: {header: 1s, body: 2s, idle: 3s, drain: 0s}
@@ -225,7 +231,15 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     }
     assert fast.background
     assert a.price is not None
-    assert list(a.price.model_dump().values()) == [250_000_000, 2_000_000_001, 10_000_000]
+    price = a.price.over(policy.Price())
+    assert msgspec.structs.astuple(price)[:6] == (
+        *(250_000_000, 2_000_000_001, 10_000_000),
+        *(25_000_000, 312_500_000, 500_000_000),
+    )
+    assert price.above == ((200_000, policy.Price(500_000_000)),)
+    assert price.tiers["priority"] == policy.Price(output=4_000_000_000)
+    assert msgspec.structs.astuple(price.tiers["flex"])[:3] == (125_000_000, 1_000_000_001, 5_000_000)
+    assert a.billed_on_cancel == {"stream": "generated", "whole": "full"}
     assert list(a.breaker.model_dump().values()) == [None, 7, 2.0, 0.4, 5, 30.0, 10.0, 2]
     assert (fast.reasoning_counts, fast.nonstream_as_stream, fast.endpoints) == (False, True, ("/v1/audio/speech",))
     assert (a.protocol, a.key_header, a.stream_usage) == (("openai", "anthropic"), "api-key", False)
@@ -235,6 +249,11 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert full.server.ledger.url is not None
     assert full.server.ledger.url.get_secret_value() == "postgresql://me:pw@db.example:5433/costs"
     assert list(full.server.ledger.model_dump().values())[1:] == [0.1, 7 * 86_400.0, None, 8 << 20]
+    assert full.server.prices.model_dump() == {
+        "file": folder / "prices.json",
+        "update": 21_600.0,
+        "url": "https://prices.example/data.json",
+    }
     assert full.server.event_log == folder / "events.jsonl"
     assert fast.timeouts.model_dump() == {"first_token": 3.0, "stall": 2.0, "total": 60.0}
     server = full.server

@@ -132,7 +132,10 @@ KEYS = [
     (route("failover: 20%"), ["6: routes.r.failover: got text; expected a mapping such as {budget: 20%}"]),
     (route("spend: 5"), ["6: routes.r.spend: got a number; expected a mapping such as {usd_per_day: 5}"]),
     (route("spend: {usd_per_week: 5}"), ["6: routes.r.spend.usd_per_week: unknown key; did you mean 'usd_per_day'?"]),
-    (target("price: free"), ["3: targets.a.price: got text; expected a mapping such as {input: 0.25, output: 2}"]),
+    (
+        target("price: free"),
+        ["3: targets.a.price: got 'free'; expected auto, off, or prices such as {input: 0.25, output: 2}"],
+    ),
     (target("price: {inputs: 1}"), ["3: targets.a.price.inputs: unknown key; did you mean 'input'?"]),
     *(
         (target(f"price: {{input: {written}}}"), [f"3: targets.a.price.input: got {got}; expected {DOLLARS}"])

@@ -376,6 +376,7 @@ def test_every_setting_of_the_server_is_either_applied_or_named() -> None:
     applied |= {"metrics_tokens"}
     named = {"host", "port", "reuse_port", "certificate", "http", "event_log", "redis", "ledger"}
     named |= {"metrics", "metrics_shared"}
+    applied.add("prices_every")
     assert applied | named == set(blueprint().server.__struct_fields__)
 
 

@@ -18,11 +18,12 @@ from hedgerow.config.hedge import Cap, Hedge, Outage, Spend
 from hedgerow.config.ledger import Ledger
 from hedgerow.config.load import load, loads
 from hedgerow.config.network import Address, SecretFile
+from hedgerow.config.price import Price
 from hedgerow.config.route import Route, Timeouts
 from hedgerow.config.schema import json_schema
 from hedgerow.config.server import Limits, ServerSettings, ServerTimeouts, ServerTls
 from hedgerow.config.settings import Settings
-from hedgerow.config.target import Breaker, Connections, Price, Target, TargetTls
+from hedgerow.config.target import Breaker, Connections, Target, TargetTls
 
 __all__ = [
     "Address",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
 
-from hedgerow.config.fields import Leaf, duration
+from hedgerow.config.fields import SAME_AS, Leaf, Schema, duration
 
 DAY = 86_400.0
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -35,3 +36,20 @@ class Model(BaseModel):
     def _is_section(cls, key: str) -> bool:
         field = cls.model_fields.get(key)
         return field is not None and not any(isinstance(each, Leaf) for each in field.metadata)
+
+
+class ShortFor:
+    """Lets a list, or one word, stand for the key of this name of the model `of`."""
+
+    def __init__(self, key: str, *, of: str) -> None:
+        self._key = key
+        self._of = of
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._spread, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return {"anyOf": [{SAME_AS: f"{self._of}/properties/{self._key}"}, handler(core), {"type": "null"}]}
+
+    def _spread(self, value: Any) -> Any:
+        return value if value is None or isinstance(value, dict | Model) else {self._key: value}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
-from hedgerow.config import check_gates, check_hedge, check_order
+from hedgerow.config import check_gates, check_hedge, check_order, check_price
 from hedgerow.config.network import is_loopback
 from hedgerow.config.problem import Problem, did_you_mean, show_path
 from hedgerow.config.route import Route
@@ -38,6 +38,7 @@ def contradictions(
     if server is not None:
         found += unknown_default(server.default_route, routes)
         found += _server(server, targets)
+        found += check_price.unknown(targets, server.prices.file)
     return found
 
 
@@ -115,7 +116,7 @@ def _keep(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Pr
             )
         return
     for each in route.targets if route.keep.max_usd is not None else ():
-        if each in targets and targets[each].price is None:
+        if each in targets and not targets[each].counts_money:
             price = show_path(("targets", each, "price"))
             yield Problem((*here, "max_usd"), f"needs {price}: say what it charges, {{input: 0.25, output: 2}}")
             return

@@ -148,7 +148,7 @@ def unpriced(
             for each in route.targets:
                 asked.setdefault(each, who)
     for each, who in asked.items():
-        if each in targets and targets[each].price is None:
+        if each in targets and not targets[each].counts_money:
             text = f"is required: {who} counts dollars, so say what this target charges: {{input: 0.25, output: 2}}"
             yield Problem(("targets", each, "price"), text)
 
@@ -156,7 +156,7 @@ def unpriced(
 def worthless(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Problem]:
     """A limit of nought where every further attempt costs something."""
     others = [targets[each].price for each in route.backups(targets) if each in targets]
-    if route.hedge.races or not route.hedges or not all(price and any(dict(price).values()) for price in others):
+    if route.hedge.races or not route.hedges or not all(price and price.is_known for price in others):
         return
     for key in ("usd_per_hour", "usd_per_day", "usd_per_month"):
         if getattr(route.spend, key) == 0:

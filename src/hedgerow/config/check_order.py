@@ -15,7 +15,7 @@ def unpriced(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator
     if not isinstance(route.order, Fastest) or route.order.within is None:
         return
     for each in dict.fromkeys(route.targets):
-        if each in targets and targets[each].price is None:
+        if each in targets and not targets[each].counts_money:
             who = show_path(("routes", name, "order"))
             text = f"is required: {who} is cheapest, so say what this target charges: {{input: 0.25, output: 2}}"
             yield Problem(("targets", each, "price"), text)

@@ -22,6 +22,7 @@ _EXAMPLES: Mapping[str, str] = {
     "outage": "{max_tokens: 20}",
     "prefix": "{tokens: 40}",
     "price": "{input: 0.25, output: 2}",
+    "prices": "{file: prices.json, update: 1d}",
     "spend": "{usd_per_day: 5}",
     "sticky": "{by: x-session-id}",
     "tenant_budget": "{usd_per_day: 5}",

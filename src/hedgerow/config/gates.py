@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import Field
 
-from hedgerow.config.base import Model
-from hedgerow.config.fields import FLAG, SAME_AS, Schema, duration, whole
+from hedgerow.config.base import Model, ShortFor
+from hedgerow.config.fields import FLAG, duration, whole
 from hedgerow.config.gate_list import GATES
 from hedgerow.policy.gates.settings import Spec
 
@@ -41,20 +40,4 @@ marked with `x-hedgerow-gate`."""
     """`true`: a rejected answer counts as a failure of its target, for its `breaker`."""
 
 
-class ListOrMapping:
-    """Lets a list, or one word, stand for the model's key of this name."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._spread, handler(source))
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
-        return {"anyOf": [{SAME_AS: f"Gates/properties/{self._key}"}, handler(core), {"type": "null"}]}
-
-    def _spread(self, value: Any) -> Any:
-        return value if value is None or isinstance(value, dict | Model) else {self._key: value}
-
-
-GATES_OR_LIST = ListOrMapping("require")
+GATES_OR_LIST = ShortFor("require", of="Gates")

@@ -13,6 +13,7 @@ from hedgerow.config.hedge import Cap
 from hedgerow.config.ledger import Ledger
 from hedgerow.config.metrics import Metrics
 from hedgerow.config.network import ADDRESS, API_KEYS, TOKEN, TOKEN_FILE, Address, SecretFile
+from hedgerow.config.price import Prices
 from hedgerow.config.redis import REDIS
 
 
@@ -92,6 +93,7 @@ may ask."""
     """What all routes together may add in further attempts; each route's own budget holds as well."""
     tenant_budget: Cap = Cap()
     """What the further attempts of one client key may come to, over all routes."""
+    prices: Prices = Prices()
     limits: Limits = Limits()
     timeouts: ServerTimeouts = ServerTimeouts()
     reuse_port: Annotated[bool, FLAG] = False

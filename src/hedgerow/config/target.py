@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 
-from hedgerow.config.amounts import dollars, share
+from hedgerow.config.amounts import share
 from hedgerow.config.base import DAY, Model, Patience
 from hedgerow.config.fields import FILE, FLAG, duration, one_of, percentage, some_of, text, whole
 from hedgerow.config.network import (
@@ -25,8 +26,10 @@ from hedgerow.config.network import (
     SecretFile,
 )
 from hedgerow.config.override import OVERRIDE
+from hedgerow.config.price import ON_CANCEL, PRICE_OR_WORD, Price
 from hedgerow.events import Headers
 from hedgerow.policy.plan import OnFailure
+from hedgerow.policy.terms import OnCancel
 from hedgerow.wire.continuing import Form
 
 
@@ -53,17 +56,6 @@ class TargetTls(Model):
     """Check the certificate and the host name. Turn it off only on a test bench."""
     ca_file: Annotated[Path | None, FILE] = None
     """PEM file of the authorities to trust instead of the system's, for a private CA."""
-
-
-class Price(Model):
-    """What the target charges, in dollars."""
-
-    input: Annotated[int, dollars(off=False)] = 0
-    """Dollars per million tokens of prompt."""
-    output: Annotated[int, dollars(off=False)] = 0
-    """Dollars per million tokens of answer."""
-    request: Annotated[int, dollars(off=False)] = 0
-    """Dollars per request."""
 
 
 class Breaker(Model):
@@ -129,7 +121,12 @@ neither OpenAI's nor Anthropic's API takes one."""
     """How the target is asked to go on with an answer that another began, if it can: `continue_final_message` (vLLM, \
 SGLang, llama.cpp), `prefix` (DeepSeek's beta API), `prefix_echo` (Mistral), `last_message` (Claude up to 4.5, \
 OpenRouter)."""
-    price: Price | None = None
+    price: Annotated[Price | None, PRICE_OR_WORD] = None
+    billed_on_cancel: Annotated[Mapping[str, OnCancel] | None, ON_CANCEL] = None
+    """What the target bills for an attempt that is broken off: `full`, all of the answer, which it generates to the \
+end; `generated`, the prompt and what was generated until then; `input`, the prompt; `none`, nothing. One for each of \
+streams and whole answers if they differ: `{stream: generated, whole: full}`. Left out: what is known of the provider, \
+see [costs](costs.md#what-a-cancel-costs)."""
     first_token: Annotated[float | None, duration(0.001, DAY, nullable=True)] = None
     """How long an attempt here may run without a first token, in place of the `timeouts.first_token` of its route: \
 longer for a heavy model, shorter for a light one."""
@@ -165,6 +162,11 @@ to it, and of those that start because it is late. `disable` lets no hedge go to
     def passthrough(self) -> bool:
         """Whether the client's own key is sent on."""
         return self.api_key == PASSTHROUGH
+
+    @property
+    def counts_money(self) -> bool:
+        """Whether what it charges is said."""
+        return self.price is not None and self.price.source != "off"
 
     @property
     def sent_model(self) -> str | None:

@@ -23,6 +23,7 @@ from hedgerow.policy.cancelling import Probed
 from hedgerow.policy.plan import OnFailure
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
+from hedgerow.policy.terms import Listed, OnCancel
 from hedgerow.wire.base import Family
 from hedgerow.wire.continuing import Form
 
@@ -44,7 +45,8 @@ class Key(_Part, frozen=True, kw_only=True):
 class TargetBlueprint(_Part, frozen=True, kw_only=True):
     """One target. `secret` is the key to send, None when there is none or (`passthrough`) the client's is sent on.
 
-    `more_keys`: those beside `secret`. `only_for`: "any", "primary" or "hedge".
+    `more_keys`: those beside `secret`. `only_for`: "any", "primary" or "hedge". From `price` on five fields say what it
+    charges, see `Terms`.
     """
 
     base_url: str
@@ -59,6 +61,10 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     stream_usage: bool = True
     override: tuple[tuple[str, bytes | None], ...] = ()
     price: Price | None = None
+    listed: tuple[Listed, ...] = ()
+    on_cancel: OnCancel = OnCancel.GENERATED
+    on_cancel_whole: OnCancel = OnCancel.GENERATED
+    bills_refusals: bool = False
     weight: int = 1
     first_token: float | None = None
     idempotency_header: str | None = None
@@ -129,6 +135,7 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
 
     Without `admin_token` there is no admin API. `metrics_tokens`: who may scrape, None is whoever can connect.
     `metrics_shared`: the folder where several processes' numbers come together. `reload`: "watch", "signal" or "off".
+    `prices_every`: how often prices are fetched anew.
     """
 
     host: str | None
@@ -150,6 +157,7 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
     reload: str = "watch"
     redis: str | None = None
     ledger: LedgerSettings | None = None
+    prices_every: float | None = None
 
 
 class Blueprint(_Part, frozen=True, kw_only=True):

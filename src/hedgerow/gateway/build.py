@@ -104,6 +104,10 @@ class Builder:
         routing = Routing(ways, default=blueprint.default_route, match=RouteNames(ways).find)
         return Parts(blueprint, routing, hedgers, pools, self._health, self._shared)
 
+    def reprice(self, blueprint: Blueprint) -> None:
+        """What its targets charge holds from now on."""
+        self._shared.terms = {name: _terms(each) for name, each in blueprint.targets.items()}
+
     def _pooled(self, name: str, target: TargetBlueprint, old: Pooled | None) -> Pooled:
         origin, settings = Origin.of(target.base_url), target.pool
         ca = None if settings.ca_file is None else stamp_of(settings.ca_file)
@@ -122,7 +126,7 @@ class Builder:
         """What all routes have in common."""
         targets = blueprint.targets
         self._health.watch({name: Watch(each.breaker, each.model is None) for name, each in targets.items()})
-        self._shared.terms = {name: Terms(each.price) for name, each in targets.items()}
+        self.reprice(blueprint)
         self._shared.funds.resize(blueprint.budget, blueprint.tenant_budget, now)
 
     def _tell_of_cancels(self, blueprint: Blueprint, old: Mapping[str, TargetBlueprint], now: float) -> None:
@@ -137,6 +141,16 @@ class Builder:
             elif known and (found is None or not found.fails):
                 why = "the probe that said otherwise is no longer valid" if found is None else found.detail
                 tell(CancelFailed(name, False, why, action, now))
+
+
+def _terms(target: TargetBlueprint) -> Terms:
+    return Terms(
+        target.price,
+        target.listed,
+        stream=target.on_cancel,
+        whole=target.on_cancel_whole,
+        bills_refusals=target.bills_refusals,
+    )
 
 
 def _shared(redis: str | None, loop: asyncio.AbstractEventLoop) -> sharing.Shared | None:

@@ -100,6 +100,8 @@ class Gateway:
         """New ones, unique over processes and restarts."""
         self.claimed: set[str] = set()
         """The names of requests under way that their clients chose."""
+        self.unpriced: set[tuple[str, str | None]] = set()
+        """Targets and models of which it was told that nobody knows their price."""
         self.once = Once(loop)
         self.flights: set[Flight] = set()
         """Each says when it is over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from math import inf
+from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -21,6 +22,7 @@ from hedgerow.gateway.blueprint import (
     ServerBlueprint,
     TargetBlueprint,
 )
+from hedgerow.gateway.drafting_costs import costs_of
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.limits import Limits as HttpLimits
 from hedgerow.http.proxy import proxy_for
@@ -36,7 +38,6 @@ from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.order import Sticky
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.plan import OnFailure
-from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Conditions, Policy
 from hedgerow.units import show_duration
 from hedgerow.wire.base import Family
@@ -53,8 +54,9 @@ def blueprint_of(
 
     `probed` is what is known of targets whose cancelling was tried out.
     """
+    prices = settings.server.prices.file
     return Blueprint(
-        targets={name: _target(target, environ, probed.get(name)) for name, target in settings.targets.items()},
+        targets={name: _target(target, environ, prices, probed.get(name)) for name, target in settings.targets.items()},
         routes={name: _route(route, settings.targets) for name, route in settings.routes.items()},
         default_route=settings.default_route,
         budget=_cap(settings.server.budget),
@@ -63,7 +65,9 @@ def blueprint_of(
     )
 
 
-def _target(target: config.Target, environ: Mapping[str, str], probed: Probed | None) -> TargetBlueprint:
+def _target(
+    target: config.Target, environ: Mapping[str, str], prices: Path | None, probed: Probed | None
+) -> TargetBlueprint:
     return TargetBlueprint(
         base_url=target.base_url,
         account=target.account_name,
@@ -76,7 +80,7 @@ def _target(target: config.Target, environ: Mapping[str, str], probed: Probed | 
         key_header=target.key_header,
         stream_usage=target.stream_usage,
         override=tuple(_override(target)),
-        price=_price(target.price),
+        **costs_of(target, prices, probed),
         weight=target.weight,
         first_token=target.first_token,
         more_keys=tuple(Key(account=account, secret=secret) for account, secret in target.more_keys),
@@ -96,10 +100,6 @@ def _override(target: config.Target) -> Iterable[tuple[str, bytes | None]]:
     for name, value in target.override.items():
         if name != "model":
             yield name, None if value is None else msgspec.json.encode(value)
-
-
-def _price(price: config.Price | None) -> Price | None:
-    return None if price is None else Price(price.input, price.output, price.request)
 
 
 def _breaker(breaker: config.Breaker) -> BreakerSettings:
@@ -272,6 +272,7 @@ def _server(server: config.ServerSettings) -> ServerBlueprint:
         metrics_shared=None if server.metrics.shared is None else str(server.metrics.shared),
         reload=server.reload,
         ledger=_ledger(server.ledger),
+        prices_every=server.prices.update,
         redis=None if server.redis is None else server.redis.get_secret_value(),
     )
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from hedgerow.errors import ConfigError
-from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint, Source
+from hedgerow.gateway.blueprint import ServerBlueprint, Source, TargetBlueprint
 from hedgerow.gateway.reload_pools import Retirement
+from hedgerow.gateway.reload_prices import PriceUpdates, Read, repriced
 from hedgerow.gateway.reload_read import read_again
 from hedgerow.gateway.reload_watch import FileWatch
 from hedgerow.http.client import Pool
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from hedgerow.gateway.parts import Parts
 
 log = logging.getLogger("hedgerow.gateway")
-
-Read = Callable[[Source], Awaitable[tuple[Blueprint, Sequence[str]]]]
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -63,7 +62,10 @@ class Reloader:
         self._next: asyncio.Task[Outcome] | None = None
         self._retirement = Retirement(gateway)
         self._watches: list[FileWatch] = []
+        self._prices: PriceUpdates | None = None
         if source is not None:
+            self._prices = PriceUpdates(gateway.loop, source, read, self._reprice)
+            self._prices.obey(parts.blueprint.server.prices_every)
             files = [(source.file, source.stamp), *([] if source.beside is None else [source.beside])]
             self._watches = [
                 FileWatch(file, seen, partial(self._file_changed, file), gateway.loop) for file, seen in files
@@ -100,6 +102,8 @@ class Reloader:
         """Reload no more; what is under way is given up."""
         for watch in self._watches:
             watch.stop()
+        if self._prices is not None:
+            await self._prices.stop()
         tasks = [task for task in (self._running, self._next) if task is not None]
         for task in tasks:
             task.cancel()
@@ -155,9 +159,19 @@ class Reloader:
         self.gateway.install(parts)
         self._retirement.add(_unused(old, kept))
 
+    def _reprice(self, targets: Mapping[str, TargetBlueprint]) -> None:
+        before = self.parts.blueprint
+        blueprint = msgspec.structs.replace(before, targets=repriced(before.targets, targets))
+        if blueprint != before:
+            self.parts = self.gateway.parts = self.parts._replace(blueprint=blueprint)
+            self._builder.reprice(blueprint)
+            log.info("prices: there are new ones")
+
     def _obey(self, server: ServerBlueprint) -> None:
         """What holds for the process, and not for requests."""
         self._watch_if_asked()
+        if self._prices is not None:
+            self._prices.obey(server.prices_every)
         logging.getLogger().setLevel(server.log_level.upper())
         self.gateway.debug = log.isEnabledFor(logging.DEBUG)
 

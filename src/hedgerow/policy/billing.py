@@ -117,7 +117,7 @@ def _mode(end: AttemptEnded, terms: Terms) -> OnCancel:
     if end.status is not None and not 200 <= end.status < 300:
         kind = None if failure is None else failure.kind
         refusal = kind in (FailureClass.CONTENT_POLICY, FailureClass.FATAL_REQUEST) or end.status == 408
-        return OnCancel.INPUT if refusal and terms.bills_refusals else OnCancel.NONE
+        return OnCancel.GENERATED if refusal and terms.bills_refusals else OnCancel.NONE
     if _is_ours(end):
         return terms.stream if end.stream else terms.whole
     return OnCancel.GENERATED
@@ -196,6 +196,6 @@ def _most(tiers: Iterable[Price], read: int, made: int | None) -> int | None:
 
 
 def _bill(end: AttemptEnded, usage: Usage, price: Price | None, least: int, guess: int, most: int | None) -> Bill:
-    certainty = Certainty.EXACT if least == most else Certainty.AT_LEAST if least == guess else Certainty.ESTIMATED
+    certainty = Certainty.EXACT if least == most else Certainty.AT_LEAST if least == guess > 0 else Certainty.ESTIMATED
     money = (guess, least, most) if price is not None else (0, 0, 0) if most == 0 else (None, None, None)
     return Bill(end.attempt, end.target, end.role, end.outcome, usage, certainty, *money)

@@ -77,6 +77,25 @@ class Price(msgspec.Struct, frozen=True):
             tokens += min(written, read - min(max(cached, 0), read)) * (price.cache_write - price.input)
         return (tokens + _MILLION // 2) // _MILLION + price.request
 
+    def times(self, millionths: int) -> Price:
+        """This share of all prices, each rounded to the nearest and half up."""
+
+        def share(amount: int) -> int:
+            return (amount * millionths + _MILLION // 2) // _MILLION
+
+        def maybe(amount: int | None) -> int | None:
+            return None if amount is None else share(amount)
+
+        return Price(
+            share(self.input),
+            share(self.output),
+            share(self.request),
+            maybe(self.cached_input),
+            maybe(self.cache_write),
+            maybe(self.cache_write_1h),
+            tuple((more_than, price.times(millionths)) for more_than, price in self.above),
+        )
+
     @property
     def cheapest_input(self) -> Price:
         """The same, with all input at the least that any of it may cost."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+
+import msgspec
 
 from hedgerow.policy.price import Price
 
-Listed = Sequence[tuple[str, Price]]
-"""Prices by model: an expression to search for in its lower-case name, and the price; the first found counts."""
 _REMEMBERED = 1_000
+_LONGEST = 200
+"""Characters of a name; clients may send anything."""
 _DATE = re.compile(r"-(20\d\d)(\d\d)(\d\d)(?=[-:]|$)")
 
 
@@ -27,48 +29,87 @@ class OnCancel(StrEnum):
     """Nothing."""
 
 
-class Terms:
-    """Of one target. `whole`: what it bills where a cancelled answer was not streamed.
+class Listed(msgspec.Struct, frozen=True):
+    """The price of a model with one of these `names`, or in whose name `pattern` is found; both in lower case.
 
-    `bills_refusals`: some errors cost their prompt, too, as at Azure those of the content filter.
+    A `price` of None: it is not priced by the token.
     """
 
-    __slots__ = ("_by_model", "_listed", "_price", "bills_refusals", "stream", "whole")
+    price: Price | None
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+
+
+class PriceList:
+    """Prices by model. Where several entries are for a name, the first counts."""
+
+    __slots__ = ("_exact", "_patterns", "_seen")
+
+    def __init__(self, entries: Sequence[Listed]) -> None:
+        self._exact: dict[str, tuple[int, Price | None]] = {}
+        self._patterns: list[tuple[int, re.Pattern[str], Price | None]] = []
+        self._seen: dict[str, Price | None] = {}
+        for place, entry in enumerate(entries):
+            for name in entry.names:
+                self._exact.setdefault(name, (place, entry.price))
+            if entry.pattern is not None:
+                self._patterns.append((place, re.compile(entry.pattern), entry.price))
+
+    def find(self, model: str) -> Price | None:
+        """What it costs; None where that is not known.
+
+        A name with a date such as 20250807 that is not listed is looked for as with 2025-08-07.
+        """
+        if len(model) > _LONGEST:
+            return None
+        if model not in self._seen:
+            if len(self._seen) >= _REMEMBERED:
+                self._seen.clear()
+            name = model.lower()
+            found = next(self._entries(name), None) or next(self._entries(_DATE.sub(r"-\1-\2-\3", name)), None)
+            self._seen[model] = None if found is None else found[1]
+        return self._seen[model]
+
+    def _entries(self, name: str) -> Iterator[tuple[int, Price | None]]:
+        exact = self._exact.get(name)
+        for place, pattern, price in self._patterns:
+            if exact is not None and exact[0] < place:
+                break
+            if pattern.search(name) is not None:
+                yield place, price
+        if exact is not None:
+            yield exact
+
+
+class Terms:
+    """Of one target. `stream` and `whole`: what it bills for a cancelled answer that was streamed, or was not.
+
+    `bills_refusals`: what the filter of its contents refuses costs something, too.
+    """
+
+    __slots__ = ("_listed", "_price", "bills_refusals", "stream", "whole")
 
     def __init__(
         self,
         price: Price | None = None,
-        listed: Listed = (),
+        listed: Sequence[Listed] = (),
         *,
         stream: OnCancel = OnCancel.GENERATED,
         whole: OnCancel = OnCancel.GENERATED,
         bills_refusals: bool = False,
     ) -> None:
-        """`price` is for every model that is not `listed`."""
+        """`price` is for every model; with `listed` each has its own."""
         self._price = price
-        self._listed = [(re.compile(pattern), each) for pattern, each in listed]
-        self._by_model: dict[str, Price | None] = {}
+        self._listed = PriceList(listed) if listed else None
         self.stream = stream
         self.whole = whole
         self.bills_refusals = bills_refusals
 
     def price(self, model: str | None) -> Price | None:
         """What this model costs; None where that is not known."""
-        if not self._listed or model is None:
+        if self._listed is None or model is None:
             return self._price
-        if model not in self._by_model:
-            if len(self._by_model) >= _REMEMBERED:  # clients may send anything
-                self._by_model.clear()
-            self._by_model[model] = self._find(model)
-        return self._by_model[model]
-
-    def _find(self, model: str) -> Price | None:
-        name = model.lower()
-        for spelling in (name, _DATE.sub(r"-\1-\2-\3", name)):
-            for pattern, price in self._listed:
-                if pattern.search(spelling) is not None:
-                    return price
-        return self._price
+        return self._listed.find(model)
 
 
 UNKNOWN = Terms()
