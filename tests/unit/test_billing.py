@@ -13,7 +13,7 @@ from hedgerow.events import AttemptEnded, Bill, Certainty, Failure, FailureClass
 from hedgerow.policy.ask import EXPECTED_OUTPUT
 from hedgerow.policy.billing import Told, bill, bills, model_of
 from hedgerow.policy.price import Price
-from hedgerow.policy.terms import OnCancel, Terms
+from hedgerow.policy.terms import Listed, OnCancel, Terms
 
 PRICE = Price(1_000_000, 10_000_000)
 """A nano-dollar a token of input, ten a token of output."""
@@ -201,11 +201,11 @@ def test_a_price_by_request_needs_no_tokens() -> None:
 
 
 def test_a_target_that_passes_the_model_on_has_the_price_of_each() -> None:
-    listed = [(r"\Agpt-5-mini\Z", Price(1_000_000)), (r"\Agpt-5", Price(2_000_000))]
+    listed = [Listed(Price(1_000_000), ("gpt-5-mini",)), Listed(Price(2_000_000), pattern=r"\Agpt-5")]
     terms = Terms(None, listed)
     asked = ["gpt-5-mini", "GPT-5-2025-08-07", "other", None]
     assert [bill(end(Outcome.WON, Usage(10, 0), model=model), terms).nanousd for model in asked] == [10, 20, None, None]
-    dated = Terms(None, [(r"\Am-2025-08-07\Z", Price(1_000_000))])
+    dated = Terms(None, [Listed(Price(1_000_000), ("m-2025-08-07",))])
     assert dated.price("m-20250807") == Price(1_000_000)
 
 

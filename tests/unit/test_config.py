@@ -114,6 +114,7 @@ routes:
     failover: {budget: off, burst: 20, per_minute: 0}
     spend: {usd_per_hour: 1, usd_per_day: 2.50, usd_per_month: "$30", tokens_per_minute: 1000000}
     background: true
+    experiment: {holdout: 12%}
     reasoning_counts: false
     nonstream_as_stream: true
     on_stall: continue
@@ -230,6 +231,7 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
         "tokens_per_minute": 1_000_000,
     }
     assert fast.background
+    assert fast.experiment.holdout == 0.12
     assert a.price is not None
     price = a.price.over(policy.Price())
     assert msgspec.structs.astuple(price)[:6] == (

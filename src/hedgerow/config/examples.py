@@ -11,6 +11,7 @@ _EXAMPLES: Mapping[str, str] = {
     "breaker": "{failure_ratio: 50%}",
     "budget": "{usd_per_day: 50}",
     "connections": "{max: 100}",
+    "experiment": "{holdout: 5%}",
     "failover": "{budget: 20%}",
     "gates": "{require: [finished]}",
     "hedge": "{delay: 2s}",
