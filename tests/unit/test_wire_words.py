@@ -281,6 +281,12 @@ def test_a_whole_answer_says_it_too_in_place_of_a_stream_or_as_one(
         assert read(scanner_of(path), [body[:20], body[20:]]) == said
 
 
+def test_an_array_in_place_of_events_and_the_reverse_say_it_too() -> None:
+    (_, events, said), (_, pieces, also) = STREAMS["gemini"], STREAMS["gemini, an array"]
+    assert read(scanner_of(ARRAY), [b"".join(events)]) == said
+    assert read(scanner_of(GEMINI), [b"".join(pieces)]) == also
+
+
 def test_a_stream_in_place_of_a_whole_answer_says_it_too() -> None:
     _, events, _ = STREAMS["chat"]
     whole = scanner_of(CHAT, stream=False)

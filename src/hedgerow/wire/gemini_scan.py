@@ -129,6 +129,7 @@ class GeminiStream(StreamScanner):
             return self.broken("a JSON document instead of a stream")
         self._finished = True
         self._usage = read_usage(document)
+        self._reason = read_words(document).finish_reason
         if isinstance(verdict, Accepted):
             return Accepted(instead)
         return msgspec.structs.replace(verdict, headers=headers, body=instead)
