@@ -43,6 +43,7 @@ def settings(policy: Policy, family: str, endpoints: tuple[str, ...], ports: dic
             "protocol": speaks,
             "connections": pool,
             "breaker": _breaker(policy),
+            "price": {"input": 1, "output": 10},
             "proxy": "off",
         }
         for name, port in ports.items()

@@ -129,4 +129,6 @@ _WAYS: Mapping[str, Callable[[Any], list[Any]]] = {
     "transparent_retries": _more,
     "hedges_denied_by_budget": _more,
     "hedges_denied_by_throttle": _more,
+    "billed": lambda value: [word for word in ("yes", "no", "likely", "unknown") if word != value],
+    "cost_is_lower_bound": lambda value: [not value],
 }

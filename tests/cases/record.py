@@ -1,7 +1,7 @@
 """What is on record (the gateway's events), against `expect.record`.
 
 Our words are not those of the cases: superseded is `lost_cancelled`, timeout_first_token `timeout_ttft`, timeout_stall
-`timeout_idle`. Keys that no event can tell yet are named in `waiting` and never come here.
+`timeout_idle`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,30 @@ def _usage(expected: UsageExpected, ended: Event, _run: Run, _name: Name) -> Ite
             yield Difference(value, came[what], key)
 
 
+def _billed(expected: str, ended: Event, run: Run, _name: Name) -> Iterator[Difference]:
+    yield from differs(expected, billed(ended, _bills(run)[ended["attempt"]]))
+
+
+def _bills(run: Run) -> dict[int, Event]:
+    """What each attempt came to."""
+    told = run.one("request_billed")
+    return {} if told is None else {bill["attempt"]: bill for bill in told["bills"]}
+
+
+def billed(ended: Event, bill: Event) -> str:
+    """Whether its provider bills an attempt: what it came to for certain, and at least, says so.
+
+    Of an error status, which costs nothing elsewhere, that it is guessed to cost something says that it does.
+    """
+    if bill["certainty"] == "exact":
+        return "yes" if bill["nanousd"] else "no"
+    if bill["least"]:
+        return "likely"
+    return "yes" if bill["nanousd"] and (ended["status"] or 0) >= 400 else "unknown"
+
+
 ATTEMPT_CHECKS: Mapping[str, Callable[[Any, Event, Run, Name], Iterator[Difference]]] = {
+    "billed": _billed,
     "error_class": _error_class,
     "http_status": _http_status,
     "in_stream": _in_stream,
@@ -196,6 +219,13 @@ def _transparent_retries(expected: int, run: Run, _step: StepSeen) -> Iterator[D
     yield from differs(expected, sum(map(len, run.seen.values())) - len(run.of_kind("attempt_launched")))
 
 
+def _cost_is_lower_bound(expected: bool, run: Run, _step: StepSeen) -> Iterator[Difference]:
+    """Whether the invoice may say more than the sum of what its attempts are taken to have come to."""
+    bills = _bills(run).values()
+    more = [bill["most"] is None or bill["most"] > bill["nanousd"] for bill in bills]
+    yield from differs(expected, bool(more) and any(more))
+
+
 def _denied(reason: str) -> Callable[[int, Run, StepSeen], Iterator[Difference]]:
     """A check of how many hedges of the whole step did not start for this reason."""
 
@@ -224,6 +254,7 @@ RECORD_CHECKS: Mapping[str, Callable[[Any, Run, StepSeen], Iterator[Difference]]
     "latency_sample": _latency_sample,
     "failures": _failures,
     "transparent_retries": _transparent_retries,
+    "cost_is_lower_bound": _cost_is_lower_bound,
     "hedges_denied_by_budget": _denied("budget"),
     "hedges_denied_by_throttle": _denied("outage"),
 }

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cases import waiting
 from tests.cases.__main__ import main
 from tests.cases.case import (
     NAMES,
@@ -98,16 +97,15 @@ def test_every_key_of_the_schema_is_corrupted_somewhere(results: Mapping[str, Re
         for expected, seen in expectations(result) if not result.differences else ():
             corrupted |= {re.sub(r"\.(primary|backup)\b", "", path) for path, _ in corruptions(expected, seen)}
     keys = {prefix + key for prefix, part in KINDS.items() for key in part.__struct_fields__} - NOT_ALONE - BY_HAND
-    keys -= {f"record.{key}" for key in waiting.RECORD} | {f"record.attempts.{key}" for key in waiting.ATTEMPT}
     missing = {key for key in keys if not any(path == key or path.startswith(f"{key}.") for path in corrupted)}
     assert missing == set()
 
 
-def test_every_key_has_a_check_or_waits() -> None:
+def test_every_key_has_a_check() -> None:
     assert set(CHECKS) == set(Expected.__struct_fields__)
     assert set(CLIENT_CHECKS) == set(ClientExpected.__struct_fields__)
-    assert set(RECORD_CHECKS) | set(waiting.RECORD) == set(RecordExpected.__struct_fields__)
-    assert set(ATTEMPT_CHECKS) | set(waiting.ATTEMPT) == set(AttemptExpected.__struct_fields__)
+    assert set(RECORD_CHECKS) == set(RecordExpected.__struct_fields__)
+    assert set(ATTEMPT_CHECKS) == set(AttemptExpected.__struct_fields__)
 
 
 def test_a_body_that_differs_between_upstreams_is_noticed(results: Mapping[str, Result]) -> None:

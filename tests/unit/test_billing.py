@@ -86,6 +86,9 @@ def test_what_was_never_sent_or_was_refused_costs_nothing_for_sure(ended: Attemp
 def test_a_target_that_bills_refusals_bills_what_its_filter_refused() -> None:
     azure = Terms(PRICE, bills_refusals=True)
     assert sums(bill(end(Outcome.FAILED, status=400, failure=FILTERED), azure)) == (0, 100, None, ESTIMATED)
+    body = b'{"error":{"code":"content_filter","innererror":{"code":"ResponsibleAIPolicyViolation"}}}'
+    elsewhere = msgspec.structs.replace(FILTERED, body=body)
+    assert sums(bill(end(Outcome.FAILED, status=400, failure=elsewhere), TERMS)) == (0, 100, None, ESTIMATED)
     limited = end(Outcome.FAILED, status=429, failure=Failure(FailureClass.RATE_LIMITED, "", status=429))
     assert sums(bill(limited, azure)) == (0, 0, 0, EXACT)
 

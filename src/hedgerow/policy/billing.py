@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hedgerow.events import AttemptEnded, Bill, Certainty, FailureClass, Outcome, Usage, UsageSource
+from hedgerow.events import AttemptEnded, Bill, Certainty, Failure, FailureClass, Outcome, Usage, UsageSource
 from hedgerow.policy.ask import EXPECTED_OUTPUT
 from hedgerow.policy.failures import TIMEOUTS
 from hedgerow.policy.price import Price
@@ -117,10 +117,15 @@ def _mode(end: AttemptEnded, terms: Terms) -> OnCancel:
     if end.status is not None and not 200 <= end.status < 300:
         kind = None if failure is None else failure.kind
         refusal = kind in (FailureClass.CONTENT_POLICY, FailureClass.FATAL_REQUEST) or end.status == 408
-        return OnCancel.GENERATED if refusal and terms.bills_refusals else OnCancel.NONE
+        return OnCancel.GENERATED if refusal and (terms.bills_refusals or _is_azures(failure)) else OnCancel.NONE
     if _is_ours(end):
         return terms.stream if end.stream else terms.whole
     return OnCancel.GENERATED
+
+
+def _is_azures(failure: Failure | None) -> bool:
+    """Whether Azure's filter says it, under whatever name Azure is asked."""
+    return failure is not None and failure.body is not None and b"ResponsibleAIPolicyViolation" in failure.body
 
 
 def _is_ours(end: AttemptEnded) -> bool:
