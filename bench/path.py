@@ -19,7 +19,7 @@ from hedgerow.gateway.build import build
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.gateway.listening import Loudly
 from hedgerow.hedger import Hedger
-from hedgerow.http.exchange import Listener
+from hedgerow.http.exchange import Handler, Listener
 from hedgerow.http.upstream import Sink
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import Probe
@@ -172,14 +172,14 @@ def _unheard(_event: Event) -> None: ...
 class Path:
     """A gateway that serves requests one after the other, without a loop running."""
 
-    def __init__(self, *, judged: bool = True) -> None:
+    def __init__(self, *, judged: bool = True, listeners: Sequence[Callable[[Event], None]] = (Loudly(),)) -> None:
         self.loop = asyncio.new_event_loop()
         self.call = Call(self)  # type: ignore[arg-type]  # until there is one
         self._whole, self._stream = body(stream=False), body(stream=True)
         self.gateway, _ = build(
             blueprint_of(loads(CONFIG)),
             loop=self.loop,
-            listeners=[Loudly()],
+            listeners=listeners,
             make_pool=lambda *_: Pool(self),  # type: ignore[arg-type]  # stands for one
         )
         if not judged:
@@ -189,10 +189,10 @@ class Path:
 
     def on_data(self, data: bytes) -> None: ...
 
-    def whole(self) -> None:
-        """One request with a whole answer."""
+    def whole(self, handler: Handler | None = None) -> None:
+        """One request with a whole answer, by way of the gateway or of a handler in front of it."""
         exchange = Exchange(self._whole)
-        self.gateway(exchange)
+        (handler or self.gateway)(exchange)
         sink = self.call.sink
         sink.on_head(200, WHOLE)
         sink.on_data(ANSWER)

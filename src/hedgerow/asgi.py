@@ -24,6 +24,7 @@ from urllib.parse import quote
 from hedgerow.config import Settings
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers
+from hedgerow.gateway.access_log import handler_of
 from hedgerow.gateway.answers import refuse
 from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.gateway.build import build
@@ -131,6 +132,7 @@ class Application:
     def __init__(self, blueprint: Blueprint) -> None:
         self._blueprint = blueprint
         self._gateway: Gateway | None = None
+        self._handle: Handler | None = None
         self._pools: Sequence[Pool] = ()
         self._no_more_events: Closing | None = None
 
@@ -160,11 +162,12 @@ class Application:
                     pass
 
     def _handler(self) -> Handler:
-        if self._gateway is None:
+        if self._gateway is None or self._handle is None:
             loop = asyncio.get_running_loop()
             listeners, self._no_more_events = listeners_of(self._blueprint.server, loop)
             self._gateway, self._pools = build(self._blueprint, loop=loop, listeners=listeners)
-        return self._gateway
+            self._handle = handler_of(self._gateway)
+        return self._handle
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
         headers: Headers = [(name.lower(), value) for name, value in scope["headers"]]

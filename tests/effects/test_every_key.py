@@ -20,6 +20,7 @@ from tests.effects import (
     test_routes,
     test_server,
     test_targets,
+    test_telling,
 )
 from tests.effects.support import TESTED
 
@@ -40,6 +41,7 @@ MODULES = (
     test_routes,
     test_server,
     test_targets,
+    test_telling,
 )
 
 

@@ -148,6 +148,9 @@ server:
   probes: found.json
   redis: rediss://:word@cache:6380/2
   ledger: {url: "postgres://me:pw@db.example:5433/costs", flush: 100ms, keep: 7d, keep_hourly: off, queue: 8MiB}
+  traces: {endpoint: "http://collector:4318", headers: {x-key: word}, service_name: edge, sample: 10%}
+  log_format: json
+  access_log: true
 """
 
 ISSUE = """\
@@ -256,6 +259,9 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
         "update": 21_600.0,
         "url": "https://prices.example/data.json",
     }
+    assert full.server.traces is not None
+    assert full.server.traces.endpoint == "http://collector:4318/v1/traces"
+    assert full.server.traces.sample == 0.1
     assert full.server.event_log == folder / "events.jsonl"
     assert fast.timeouts.model_dump() == {"first_token": 3.0, "stall": 2.0, "total": 60.0}
     server = full.server

@@ -604,6 +604,34 @@ SERVER = [
         (f"no Redis: {written}", server(f"redis: {written}"), [f"4: server.redis: {REDIS_URL}"])
         for written in ("localhost:6379", "http://x", "redis://", "redis://host/name", "6379", "[redis://host]")
     ),
+    *(
+        (
+            f"no collector: {written}",
+            server(f"traces: {{endpoint: '{written}'}}"),
+            [f"4: server.traces.endpoint: {why}"],
+        )
+        for written, why in (
+            ("collector:4318", "has no scheme; start it with https:// or http://"),
+            ("http://me:word@collector", "must not hold a user name or password; use headers"),
+            (
+                "http://collector/v1/traces?x=1",
+                "must not hold a query or fragment; drop everything from the '?' or '#'",
+            ),
+        )
+    ),
+    *(
+        (
+            f"no share: {written}",
+            server(f"traces: {{sample: {written}}}"),
+            [
+                (
+                    f"4: server.traces.sample: got {written}; "
+                    "expected a percentage between 0% and 100%; a number needs its %"
+                )
+            ],
+        )
+        for written in ("0.1", "'many'")
+    ),
     (
         "a port alone",
         server("listen: 8080"),

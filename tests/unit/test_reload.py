@@ -20,7 +20,7 @@ from hedgerow.config import load
 from hedgerow.errors import ConfigError
 from hedgerow.events import AttemptLaunched, CancelFailed
 from hedgerow.gateway import reload_read
-from hedgerow.gateway.blueprint import Blueprint, Certificate, Source
+from hedgerow.gateway.blueprint import Blueprint, Certificate, Source, TracesBlueprint
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.gateway.reload import needs_restart
 from hedgerow.gateway.reload_pools import INTERVAL as LOOKS
@@ -346,6 +346,8 @@ def test_who_is_out_stays_out() -> None:
         ({"event_log": "x"}, ["server.event_log"]),
         ({"redis": "redis://x"}, ["server.redis"]),
         ({"ledger": LEDGER}, ["server.ledger"]),
+        ({"traces": TracesBlueprint()}, ["server.traces"]),
+        ({"log_format": "json", "access_log": True}, ["server.log_format", "server.access_log"]),
         ({"http": Limits(header_bytes=1)}, ["server.limits.header_bytes"]),
         ({"http": Limits(body_bytes=1)}, ["server.limits.body_bytes"]),
         ({"http": Limits(header_timeout=1)}, ["server.timeouts.header"]),
@@ -377,6 +379,7 @@ def test_every_setting_of_the_server_is_either_applied_or_named() -> None:
     named = {"host", "port", "reuse_port", "certificate", "http", "event_log", "redis", "ledger"}
     named |= {"metrics", "metrics_shared"}
     applied.add("prices_every")
+    named |= {"traces", "log_format", "access_log"}
     assert applied | named == set(blueprint().server.__struct_fields__)
 
 

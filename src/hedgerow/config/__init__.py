@@ -24,6 +24,7 @@ from hedgerow.config.schema import json_schema
 from hedgerow.config.server import Limits, ServerSettings, ServerTimeouts, ServerTls
 from hedgerow.config.settings import Settings
 from hedgerow.config.target import Breaker, Connections, Target, TargetTls
+from hedgerow.config.traces import Traces
 
 __all__ = [
     "Address",
@@ -46,6 +47,7 @@ __all__ = [
     "Target",
     "TargetTls",
     "Timeouts",
+    "Traces",
     "all_keys",
     "describe",
     "from_environment",

@@ -125,6 +125,17 @@ def check_base_url(value: object) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}{path}"
 
 
+def _parse_collector(value: object, _: Path) -> str | None:
+    if value is None:
+        return None
+    parts = _split(value)
+    if "@" in parts.netloc:
+        raise problem("must not hold a user name or password; use headers")
+    if parts.query or parts.fragment:
+        raise problem("must not hold a query or fragment; drop everything from the '?' or '#'")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1/traces'}"
+
+
 def _parse_proxy(value: object, _: Path) -> str:
     if value in ("env", "off"):
         return str(value)
@@ -234,6 +245,7 @@ ADDRESS = Leaf(_parse_address, "host:port", {"type": "string", "pattern": r":\d+
 BASE_URL = Leaf(
     lambda value, _: check_base_url(value), "URL", {"type": "string", "pattern": r"^https?://[^?#@]+$|\$\{"}
 )
+COLLECTOR = Leaf(_parse_collector, "URL", {"type": ["string", "null"], "pattern": r"^https?://[^?#@]+$|\$\{"})
 PROXY = Leaf(
     _parse_proxy,
     "`env`, `off` or URL",

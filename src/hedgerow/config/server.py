@@ -15,6 +15,7 @@ from hedgerow.config.metrics import Metrics
 from hedgerow.config.network import ADDRESS, API_KEYS, TOKEN, TOKEN_FILE, Address, SecretFile
 from hedgerow.config.price import Prices
 from hedgerow.config.redis import REDIS
+from hedgerow.config.traces import Traces
 
 
 class ServerTls(Model):
@@ -105,6 +106,12 @@ Left out: the first one."""
         "info"
     )
     """How much is logged. Prompts, answers and keys never are."""
+    log_format: Annotated[Literal["console", "json"], one_of("console", "json")] = "console"
+    """How the log is written on stderr: `console` for people, `json` for machines: one object a line, with what it is \
+about (`request_id`, `route`, `target`...) in fields of their own."""
+    access_log: Annotated[bool, FLAG] = False
+    """Log a line for every request that is over, whatever `log_level` says: path, status, route, target, times, \
+tokens."""
     event_log: Annotated[Path | None, OUTPUT] = None
     """A file to which one line of JSON is added for everything that happens to requests and attempts: when each was \
 sent, its first token, tokens, outcome, why no hedge started. No prompts, answers or keys."""
@@ -115,6 +122,7 @@ named like it, such as `hedgerow.probes.json`."""
     redis: Annotated[SecretStr | None, REDIS] = None
     """A Redis in which several gateways (or processes, see `reuse_port`) share the answers of losers that routes keep \
 (`losers: keep`), so that each can show what another has kept. Left out, each has its own. Needs `hedgerow[redis]`."""
+    traces: Traces | None = None
     reload: Annotated[Literal["watch", "signal", "off"], one_of("watch", "signal", "off")] = "watch"
     """When this file is read again: `watch`, within seconds of its change, on SIGHUP and over the admin API; \
 `signal`, on SIGHUP and over the admin API only; `off`, never. A faulty file changes nothing and is told in the log."""

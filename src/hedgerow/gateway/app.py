@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from hedgerow.gateway import access_log, logs
 from hedgerow.gateway.admin_controls import toggle_kill_switch
 from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint, Source
 from hedgerow.gateway.build import Builder
@@ -32,10 +33,12 @@ def run(blueprint: Blueprint, *, on_ready: Callable[[str], None], source: Source
     0: everything under way was finished; 1: the drain timeout cut something off.
     Raises `OSError` when the address cannot be listened on or the event log cannot be opened.
     """
-    level = blueprint.server.log_level.upper()
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(blueprint, on_ready, source))
+    writer = logs.begin(blueprint)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(blueprint, on_ready, source))
+    finally:
+        logs.end(writer)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -54,7 +57,7 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None], source: 
     gateway, parts = builder.gateway(blueprint, loop)
     reloader = gateway.reloader = Reloader(gateway, parts, builder, source)
     server = Server(
-        gateway.__call__,  # as a method: CPython is slower to call an object
+        access_log.handler_of(gateway),
         limits=settings.http,
         ssl=None if (tls := settings.certificate) is None else server_ssl_context(tls.cert, tls.key),
         error_body=_error_body,

@@ -130,12 +130,22 @@ class Certificate(_Part, frozen=True, kw_only=True):
     key: str
 
 
+class TracesBlueprint(_Part, frozen=True, kw_only=True):
+    """Where spans go. What is None is as OpenTelemetry's environment variables say; `sample` is a share of 1."""
+
+    endpoint: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    service_name: str | None = None
+    sample: float | None = None
+
+
 class ServerBlueprint(_Part, frozen=True, kw_only=True):
     """The gateway's own side. `host` None is every interface; without `api_keys` whoever can connect may ask.
 
     Without `admin_token` there is no admin API. `metrics_tokens`: who may scrape, None is whoever can connect.
     `metrics_shared`: the folder where several processes' numbers come together. `reload`: "watch", "signal" or "off".
     `prices_every`: how often prices are fetched anew.
+    `log_format`: "console" or "json".
     """
 
     host: str | None
@@ -158,6 +168,9 @@ class ServerBlueprint(_Part, frozen=True, kw_only=True):
     redis: str | None = None
     ledger: LedgerSettings | None = None
     prices_every: float | None = None
+    traces: TracesBlueprint | None = None
+    log_format: str = "console"
+    access_log: bool = False
 
 
 class Blueprint(_Part, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from hedgerow.alarm import Alarm
 from hedgerow.audience import Audience
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers, Listener, RequestRepeated, RequestStarted
-from hedgerow.gateway import admin, headers, keys, pages
+from hedgerow.gateway import admin, headers, keys, pages, tracing
 from hedgerow.gateway.access import Access, Token
 from hedgerow.gateway.answers import refuse
 from hedgerow.gateway.flight import Flight
@@ -91,6 +91,8 @@ class Gateway:
         self.listeners = listeners
         self.metrics = MetricsPage.of(self, listeners)
         """What Prometheus scrapes; None where nothing is counted."""
+        self.traces = tracing.among(listeners)
+        """What makes the spans of requests; None where nobody asks for them."""
         self.token: Token | None = None
         """Who may use the admin API; None where there is none."""
         self.parts: Parts | None = None
@@ -119,6 +121,8 @@ class Gateway:
         self._routing = parts.routing
         self.limits = Limits(server.held_bytes, server.answer_bytes)
         self.once.room = server.replay_bytes
+        if self.traces is not None:
+            self.traces.knows(tracing.peers(parts.blueprint.targets))
         self._access = Access(server.api_keys) if server.api_keys else None
         if self.metrics is not None:
             self.metrics.install(server.metrics_tokens)

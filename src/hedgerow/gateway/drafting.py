@@ -1,4 +1,4 @@
-"""From settings to the blueprint of a gateway: the only module of the gateway that knows the configuration."""
+"""From settings to the blueprint: with `drafting_server` all of the gateway that knows the configuration."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ from hedgerow import config
 from hedgerow.config import Settings
 from hedgerow.gateway.blueprint import (
     Blueprint,
-    Certificate,
     Key,
     Reading,
     Replay,
     RouteBlueprint,
-    ServerBlueprint,
     TargetBlueprint,
 )
 from hedgerow.gateway.drafting_costs import costs_of
+from hedgerow.gateway.drafting_server import server_of
 from hedgerow.http.client_settings import Origin, PoolSettings
-from hedgerow.http.limits import Limits as HttpLimits
 from hedgerow.http.proxy import proxy_for
-from hedgerow.ledger.settings import LedgerSettings
 from hedgerow.policy.account import Limits
 from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.breaker import BreakerSettings
@@ -61,7 +58,7 @@ def blueprint_of(
         default_route=settings.default_route,
         budget=_cap(settings.server.budget),
         tenant_budget=_cap(settings.server.tenant_budget),
-        server=_server(settings.server),
+        server=server_of(settings.server),
     )
 
 
@@ -243,56 +240,3 @@ def _money(spend: config.Spend) -> tuple[int | None, int | None, int | None, int
 def _cap(cap: config.Cap) -> Limits:
     hedges, failovers = (None if each is None else Share(each, cap.burst) for each in (cap.hedges, cap.failovers))
     return Limits(hedges, failovers, *_money(cap))
-
-
-def _server(server: config.ServerSettings) -> ServerBlueprint:
-    limits, timeouts, tls = server.limits, server.timeouts, server.tls
-    return ServerBlueprint(
-        host=server.listen.host,
-        port=server.listen.port,
-        reuse_port=server.reuse_port,
-        certificate=None if tls is None else Certificate(cert=str(tls.cert), key=str(tls.key)),
-        api_keys=tuple(key.get_secret_value() for key in server.api_keys),
-        http=HttpLimits(
-            header_bytes=limits.header_bytes,
-            body_bytes=limits.body_bytes,
-            header_timeout=timeouts.header,
-            body_timeout=timeouts.body,
-            idle_timeout=timeouts.idle,
-        ),
-        held_bytes=limits.held_bytes,
-        answer_bytes=limits.answer_bytes,
-        replay_bytes=limits.replay_bytes,
-        drain=timeouts.drain,
-        log_level=server.log_level,
-        event_log=None if server.event_log is None else str(server.event_log),
-        admin_token=server.admin.secret,
-        metrics=server.metrics.enabled,
-        metrics_tokens=_scrapers(server),
-        metrics_shared=None if server.metrics.shared is None else str(server.metrics.shared),
-        reload=server.reload,
-        ledger=_ledger(server.ledger),
-        prices_every=server.prices.update,
-        redis=None if server.redis is None else server.redis.get_secret_value(),
-    )
-
-
-def _ledger(ledger: config.Ledger) -> LedgerSettings | None:
-    if ledger.url is None:
-        return None
-    return LedgerSettings(
-        url=ledger.url.get_secret_value(),
-        flush=ledger.flush,
-        keep=ledger.keep,
-        keep_hourly=ledger.keep_hourly,
-        queue=ledger.queue,
-    )
-
-
-def _scrapers(server: config.ServerSettings) -> tuple[str, ...] | None:
-    """The keys of which one is to be presented for metrics; None: none is."""
-    own, admin = server.metrics.secret, server.admin.secret
-    keys = [key.get_secret_value() for key in server.api_keys] if own is None else [own]
-    if admin is not None:
-        keys.append(admin)
-    return None if server.metrics.public or not keys else tuple(keys)

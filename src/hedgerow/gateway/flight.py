@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hedgerow.events import Failure, FailureClass, Outcome, Reason, Role
-from hedgerow.gateway import answers, keys, records
+from hedgerow.gateway import answers, keys, records, tracing
 from hedgerow.gateway.aftermath import aftermath_of, say_it_won
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.delivery import Collecting, Delivery, Forwarding, Overheard
@@ -68,6 +68,8 @@ class Flight(Landing):
     def start(self) -> None:
         """Launch the first attempt."""
         self._exchange.listener = self
+        if (traces := self._gateway.traces) is not None:
+            self._incoming = tracing.taken_in(traces, self.request_id, self._incoming)
         if self.route.hedger.followed:
             records.started(self)
         if not self.protocol.hedgeable:
@@ -85,7 +87,8 @@ class Flight(Landing):
             self.hedged = self.hedged or role is not _FAILOVER
             who, after = self.request_id, now - self.started_at
             level = logging.DEBUG if role is _RACER else logging.INFO  # in a race every request has some
-            log.log(level, "request %s: %s at target %s after %.3f s", who, role, target.name, after)
+            about = {"request_id": who, "route": self.route.name, "target": target.name, "role": role.value}
+            log.log(level, "request %s: %s at target %s after %.3f s", who, role, target.name, after, extra=about)
         limits = self._gateway.limits
         held_limit = limits.held_bytes if question.asked.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
@@ -96,6 +99,8 @@ class Flight(Landing):
         incoming = self._incoming
         if target.key_field or incoming.key:
             incoming = keys.for_attempt(incoming, target, self.request_id, attempt, body)
+        if (traces := self._gateway.traces) is not None:
+            incoming = tracing.for_attempt(traces, incoming, self.request_id, attempt)
         launched.call = target.send(
             launched,
             method=exchange.method,
@@ -180,7 +185,9 @@ class Flight(Landing):
             if role is _HEDGE and len(self.attempts) == 1:
                 self.route.hedger.late(self.ask, self.time())
         detail = detail or self.facts.forbids_hedge or ""
-        log.debug("request %s: no %s: %s %s", self.request_id, role, reason, detail)
+        if self._gateway.debug:
+            about = {"request_id": self.request_id, "route": self.route.name, "role": role, "reason": reason}
+            log.debug("request %s: no %s: %s %s", self.request_id, role, reason, detail, extra=about)
         records.skipped(self, reason, detail, role)
 
     def fail(self, attempt: int, failure: Failure) -> None:

@@ -82,6 +82,15 @@ class Landing(Paced):
         self.rescue: Rescue | None = None
         """What goes on with a committed answer that breaks off, if anything can."""
 
+    def about(self, attempt: Attempt | None = None, failure: Failure | None = None) -> dict[str, object]:
+        """What a line of the log is about, for machines."""
+        about: dict[str, object] = {"request_id": self.request_id, "route": self.route.name}
+        if attempt is not None:
+            about |= {"target": attempt.target.name, "attempt": attempt.index, "role": attempt.role}
+        if failure is not None:
+            about |= {"failure": failure.kind, "status": failure.status}
+        return about
+
     def expire(self, failure: Failure) -> None:
         """The committed answer stalled or ran out of time: break it off."""
         winner = self._winner
@@ -92,7 +101,7 @@ class Landing(Paced):
 
     def crashed(self) -> None:
         """Something of ours has raised, which is being handled: end the request at once, however it stands."""
-        log.exception("request %s: hedgerow itself failed; please report it", self.request_id)
+        log.exception("request %s: hedgerow itself failed; please report it", self.request_id, extra=self.about())
         if self not in self._gateway.flights:
             return
         for attempt in self.attempts:
@@ -178,7 +187,9 @@ class Landing(Paced):
         """A committed attempt cannot complete its answer; returns its usage, where anybody wants to hear of it."""
         # Said here and not by a listener: no event need be made for every attempt only to find the few that broke off.
         target = winner.target.name
-        log.warning("request %s: the answer of target %s broke off: %s", self.request_id, target, failure.message)
+        about = self.about(winner, failure)
+        told = self.request_id, target, failure.message
+        log.warning("request %s: the answer of target %s broke off: %s", *told, extra=about)
         self.blame(winner, failure)
         return self.speak(winner, Outcome.FAILED_AFTER_COMMIT, failure, usage)
 
@@ -221,8 +232,8 @@ class Landing(Paced):
         if attempt.probe is not None:
             self.route.hedger.over(attempt.probe)
         if failure is not None and outcome is Outcome.FAILED:
-            why = failure.kind, failure.message
-            log.info("request %s: target %s failed: %s, %s", self.request_id, attempt.target.name, *why)
+            told = self.request_id, attempt.target.name, failure.kind, failure.message
+            log.info("request %s: target %s failed: %s, %s", *told, extra=self.about(attempt, failure))
         usage = records.ended(self, attempt, outcome, failure, usage)
         if self.aftermath is not None:
             self.aftermath.over(attempt)
@@ -247,7 +258,9 @@ class Landing(Paced):
         self._gateway.flights.discard(self)
         if self._gateway.debug:
             took, route = self.time() - self.started_at, self.route.name
-            log.debug("request %s: %s on route %s, status %s, %.3f s", self.request_id, outcome, route, status, took)
+            told = self.request_id, outcome, route, status, took
+            about = self.about() | {"outcome": outcome, "status": status}
+            log.debug("request %s: %s on route %s, status %s, %.3f s", *told, extra=about)
         if self.route.hedger.watched:
             records.finished(self, winner, first, launched, hedges, outcome, status, usage)
         if winner is not None and winner.trial is not None:

@@ -21,9 +21,11 @@ from hedgerow.events import (
     Listener,
     TargetTakenOut,
 )
+from hedgerow.gateway.access_log import AccessLog
 from hedgerow.gateway.blueprint import ServerBlueprint
 from hedgerow.gateway.question import LEAVE
 from hedgerow.gateway.rescue import CONTINUES
+from hedgerow.gateway.tracing import spans_for
 from hedgerow.ledger.feed import Feed
 from hedgerow.telemetry.event_log import EventLog
 from hedgerow.telemetry.metrics import Metrics, Sink
@@ -56,9 +58,15 @@ def listeners_of(settings: ServerBlueprint, loop: asyncio.AbstractEventLoop) -> 
         listeners.append(ledger.book)
         sinks["ledger"] = ledger.backlog
         closings.append(ledger.close)
+    if settings.traces is not None and (spans := spans_for(settings.traces, epoch)) is not None:
+        listeners.append(spans.listener)
+        sinks["traces"] = spans.sink
+        closings.append(spans.close)
     if settings.metrics:
         listeners.append(metrics := Metrics(epoch, _shared(settings.metrics_shared), sinks))
         closings.append(Pulse(metrics, loop).close)
+    if settings.access_log:
+        listeners.append(AccessLog(loop.time))
 
     async def close() -> None:
         for each in closings:
@@ -98,40 +106,51 @@ class Loudly:
         self._told: set[tuple[str, str]] = set()
 
     def __call__(self, event: Event) -> None:
+        about = _about(event)
         if isinstance(event, HedgeSkipped):
             what = "not hedged" if LEAVE in event.detail else "no answer is gone on with"
             known = (event.route, event.detail) in self._told
             if not known and (LEAVE in event.detail or CONTINUES in event.detail):
                 self._told.add((event.route, event.detail))
-                log.warning("route %s: %s, now and in future: %s", event.route, what, event.detail)
+                log.warning("route %s: %s, now and in future: %s", event.route, what, event.detail, extra=about)
         elif isinstance(event, TargetTakenOut):
             level = logging.WARNING if event.kind is FailureClass.RATE_LIMITED else logging.ERROR
             which, out = f"key {event.key} of " * bool(event.key), event.until - event.at
-            log.log(
-                level, "%starget %s is out for %.0f s: %s (%s)", which, event.target, out, event.kind, event.message
-            )
+            why = event.kind, event.message
+            log.log(level, "%starget %s is out for %.0f s: %s (%s)", which, event.target, out, *why, extra=about)
         elif isinstance(event, BreakerChanged):
             level = logging.INFO if event.state is BreakerState.CLOSED else logging.WARNING
             model = f", model {event.model}" if event.model else ""
-            log.log(level, "target %s%s: breaker %s: %s", event.target, model, event.state, event.why)
+            log.log(level, "target %s%s: breaker %s: %s", event.target, model, event.state, event.why, extra=about)
         elif isinstance(event, DelayRuleChanged):
             how = "straggle" if event.straggles else "straggle no more"
-            log.warning("route %s: requests of target %s %s: %s", event.route, event.target, how, event.detail)
+            log.warning(
+                "route %s: requests of target %s %s: %s", event.route, event.target, how, event.detail, extra=about
+            )
         elif isinstance(event, HedgingThrottled):
             if event.throttled:
-                log.warning("route %s: no hedges for now (hedge.outage): %s", event.route, event.detail)
+                log.warning("route %s: no hedges for now (hedge.outage): %s", event.route, event.detail, extra=about)
             else:
-                log.info("route %s: hedges may start again (hedge.outage)", event.route)
+                log.info("route %s: hedges may start again (hedge.outage)", event.route, extra=about)
         elif isinstance(event, CancelFailed):
             if event.fails:
                 told = "target %s goes on with what is cancelled there, and is paid for it: %s (on_cancel_failure: %s)"
-                log.warning(told, event.target, event.detail, event.action)
+                log.warning(told, event.target, event.detail, event.action, extra=about)
             else:
-                log.info("target %s stops what is cancelled there: %s", event.target, event.detail)
+                log.info("target %s stops what is cancelled there: %s", event.target, event.detail, extra=about)
         elif isinstance(event, ControlsChanged):
             where = "all routes" if event.route is None else f"route {event.route}"
             for key, value in event.changes.items():
-                log.warning("%s: %s, by %s", where, _changed(key, value), event.by)
+                log.warning("%s: %s, by %s", where, _changed(key, value), event.by, extra=about)
+
+
+_ABOUT = ("request_id", "route", "target", "key", "model", "reason", "kind", "state")
+
+
+def _about(event: Event) -> dict[str, object]:
+    """What a line of the log is about, for machines."""
+    told = ((name, getattr(event, name, None)) for name in _ABOUT)
+    return {name: value for name, value in told if value}
 
 
 def _changed(key: str, value: object) -> str:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hedgerow.errors import ConfigError
-from hedgerow.gateway.blueprint import ServerBlueprint, Source, TargetBlueprint
+from hedgerow.gateway import logs
+from hedgerow.gateway.blueprint import Blueprint, ServerBlueprint, Source, TargetBlueprint
 from hedgerow.gateway.reload_pools import Retirement
 from hedgerow.gateway.reload_prices import PriceUpdates, Read, repriced
 from hedgerow.gateway.reload_read import read_again
@@ -143,7 +144,7 @@ class Reloader:
             watch.read()
         blueprint, warnings = await self._read(source)
         self._install(self._builder.parts(blueprint, self.gateway.loop.time(), self.parts))
-        self._obey(blueprint.server)
+        self._obey(blueprint)
         changed = needs_restart(self._started_with, blueprint.server)
         return Outcome(warnings=tuple(warnings), needs_restart=tuple(changed))
 
@@ -167,12 +168,12 @@ class Reloader:
             self._builder.reprice(blueprint)
             log.info("prices: there are new ones")
 
-    def _obey(self, server: ServerBlueprint) -> None:
+    def _obey(self, blueprint: Blueprint) -> None:
         """What holds for the process, and not for requests."""
         self._watch_if_asked()
         if self._prices is not None:
-            self._prices.obey(server.prices_every)
-        logging.getLogger().setLevel(server.log_level.upper())
+            self._prices.obey(blueprint.server.prices_every)
+        logs.obey(blueprint)
         self.gateway.debug = log.isEnabledFor(logging.DEBUG)
 
     def _watch_if_asked(self) -> None:
@@ -217,6 +218,9 @@ _FIXED = {
     "metrics_shared": "server.metrics.shared",
     "redis": "server.redis",
     "ledger": "server.ledger",
+    "traces": "server.traces",
+    "log_format": "server.log_format",
+    "access_log": "server.access_log",
 }
 _FIXED_HTTP = {
     "header_bytes": "server.limits.header_bytes",

@@ -211,7 +211,7 @@ class Rescue:
             if chars
             else "begins the answer anew"
         )
-        log.warning("request %s: target %s %s", flight.request_id, name, how)
+        log.warning("request %s: target %s %s", flight.request_id, name, how, extra=flight.about(attempt))
         hedger.emit(AnswerRescued(flight.request_id, hedger.name, attempt.index, name, chars, now))
 
     def _end_with(self, attempt: Attempt, continuation: Continuation, body: bytes) -> None:

@@ -146,7 +146,8 @@ class Trial:
         if attempt.call is not None:
             attempt.call.pause()  # whoever waits here reads on only when nobody better comes
         flight, target = self._flight, attempt.target.name
-        log.info("request %s: the answer of %s was rejected: %s", flight.request_id, target, rejection)
+        about = flight.about(attempt) | {"gate": rejection.gate}
+        log.info("request %s: the answer of %s was rejected: %s", flight.request_id, target, rejection, extra=about)
         records.rejected(flight, attempt, rejection, delivered=False)
         failure = Failure(FailureClass.GATE, f"its answer was rejected by gate {rejection}")
         flight.blame(attempt, failure)
@@ -163,7 +164,10 @@ def shout(flight: Landing, attempt: Attempt, verdict: Verdict) -> None:
     """Say loudly that a gate could not judge: its answers pass."""
     for error in verdict.errors:
         records.not_judged(flight, attempt, error)
-        log.error("request %s, route %s: %s; its answer passes", flight.request_id, flight.route.name, error)
+        about = flight.about(attempt)
+        log.error(
+            "request %s, route %s: %s; its answer passes", about["request_id"], about["route"], error, extra=about
+        )
 
 
 def review(gates: Gates, request: bytes, flight: Landing, winner: Attempt, body: bytes) -> None:
