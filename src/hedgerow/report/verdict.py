@@ -75,7 +75,7 @@ def _cut(change: float) -> str:
 
 
 def _cuts(interval: Range) -> str:
-    return f"{stats.LEVEL:.0%} interval {between(interval)}"
+    return f"{percent(stats.LEVEL)} interval {between(interval)}"
 
 
 def _price(cost: Cost, found: float | None) -> str:

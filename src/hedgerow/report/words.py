@@ -21,6 +21,8 @@ def percent(share: float | None) -> str:
     if share is None:
         return "-"
     points = share * 100
+    if points == 0:
+        return "0 %"
     return f"{points:.2g} %" if 0 < abs(points) < 1 else f"{points:.1f} %" if abs(points) < 10 else f"{points:.0f} %"
 
 
