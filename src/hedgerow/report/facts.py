@@ -11,11 +11,11 @@ from hedgerow.events import Arm, FailureClass, Outcome, Reason, Role
 
 
 class Attempt(msgspec.Struct, gc=False):
-    """One attempt; its cost is None where its target has no price."""
+    """One attempt. `outcome` None: it still runs. Its cost is None where its target has no price."""
 
     target: str
     role: Role
-    outcome: Outcome
+    outcome: Outcome | None
     launched_at: float
     first_token_at: float | None = None
     nanousd: int | None = None

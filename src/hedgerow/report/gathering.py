@@ -69,7 +69,10 @@ class Side:
 
     @property
     def unhedged(self) -> Numbers:
-        """Seconds to the first token that they would have taken unhedged, in order; as `first_token`."""
+        """Seconds to the first token that they would have taken unhedged, in order; as `first_token`.
+
+        Where that is not known, what they did take, which is no more.
+        """
         return _ordered(self._unhedged)
 
     @property
@@ -95,12 +98,12 @@ class Side:
         self._first.append(took)
         if request.outcome is not Outcome.CLIENT_GONE:
             self._total.append(request.ended_at - began if request.outcome is Outcome.WON else inf)
-        if request.unhedged_at is not None:
-            self.estimated += 1
-            self._unhedged.append(request.unhedged_at - began)
-            self.saved += 0.0 if first is None else request.unhedged_at - first
-        elif first is None:
-            self._unhedged.append(inf)
+        if request.unhedged_at is None:
+            self._unhedged.append(took)
+            return
+        self.estimated += 1
+        self._unhedged.append(request.unhedged_at - began)
+        self.saved += 0.0 if first is None else request.unhedged_at - first
 
     def _add_attempts(self, request: Request) -> None:
         launched = sum(each.role in EXTRA for each in request.attempts)
@@ -154,7 +157,8 @@ class TargetTally:
     def add(self, attempt: Attempt, *, won: bool) -> None:
         """One more attempt."""
         self.roles[attempt.role] += 1
-        self.outcomes[attempt.outcome] += 1
+        if attempt.outcome is not None:
+            self.outcomes[attempt.outcome] += 1
         if won:
             self.won_as[attempt.role] += 1
         if attempt.first_token_at is not None:

@@ -1,0 +1,184 @@
+"""`hedgerow report`: whether hedging pays, from the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hedgerow.cli.configure import DEFAULT_FILE
+from hedgerow.cli.words import Examples
+from hedgerow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hedgerow.config import Settings
+    from hedgerow.report.advice import Configured
+    from hedgerow.report.analysis import Analysis
+
+EXAMPLES: Examples = (
+    ("Of the last 30 days, from the ledger that ./hedgerow.yaml names", "hedgerow report"),
+    (
+        "One route since a day, as a page with plots",
+        "hedgerow report --route fast --since 2026-11-01 --output report.html",
+    ),
+    ("From another ledger, for a script", "hedgerow report --ledger sqlite:///hedgerow-ledger.db --format json"),
+)
+
+
+class Format(StrEnum):
+    """What is made."""
+
+    TERMINAL = "terminal"
+    HTML = "html"
+    JSON = "json"
+
+
+def report(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            help="The configuration that names the ledger, shares held out and budgets.",
+            show_default=False,
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(metavar="URL", help="The ledger, in place of the configuration's.")
+    ] = None,
+    since: Annotated[
+        str,
+        typer.Option(metavar="WHEN", help="From when on: 30d, 12h, or a day or time in UTC such as 2026-11-30T09:00."),
+    ] = "30d",
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Until when, in the same words. Left out: now.")
+    ] = None,
+    route: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this route. May be repeated.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Of the resampling: same requests and seed, same report.")
+    ] = 1,
+    format: Annotated[  # noqa: A002  # the option's name
+        Format | None,
+        typer.Option(help="What to make. Left out: html for an --output that ends in .html, else terminal."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here in place of standard output.")
+    ] = None,
+) -> None:
+    """Say whether hedging pays: requests that were hedged beside those held out (`experiment.holdout`), with intervals.
+
+    Percentiles of the time to the first token and to the last byte, failures, extra cost and its price per second
+    saved, rates over time and a table of targets; a verdict in words, and advice. Without an experiment it says what
+    the latency model believes.
+    """
+    made = format or (Format.HTML if output is not None and output.suffix in (".html", ".htm") else Format.TERMINAL)
+    _need(made)
+    settings = _settings(config, needed=ledger is None)
+    url = ledger or _ledger_of(settings)
+    now = datetime.now(UTC)  # noqa: TID251  # what "30d" ends at
+    analysis = _analysis(url, settings, _when(since, now, "--since"), _maybe(until, now), route or [], seed)
+    _write(_made(analysis, made, to_file=output is not None), output)
+
+
+def _need(made: Format) -> None:
+    """Raises `ConfigError` where something is not installed."""
+    for name in ("numpy", *(("matplotlib", "jinja2") if made is Format.HTML else ())):
+        if find_spec(name) is None:
+            raise ConfigError([f"the report needs {name}: pip install 'hedgerow[report]'"])
+
+
+def _settings(config: Path | None, *, needed: bool) -> Settings | None:
+    from hedgerow.config import load
+
+    if config is None and not needed and not DEFAULT_FILE.exists():
+        return None
+    return load(config or DEFAULT_FILE)
+
+
+def _ledger_of(settings: Settings | None) -> str:
+    url = None if settings is None else settings.server.ledger.url
+    if url is None:
+        raise ConfigError(["there is no ledger to read: set server.ledger, or name one with --ledger"])
+    return url.get_secret_value()
+
+
+def _analysis(
+    url: str, settings: Settings | None, since: float, until: float | None, routes: Sequence[str], seed: int
+) -> Analysis:
+    from hedgerow.ledger.read import ledger
+    from hedgerow.report.analysis import analyse
+    from hedgerow.report.source import requests_in
+
+    with ledger(url) as opened:
+        requests = requests_in(opened, since, until, routes)
+        return analyse(requests, seed, configured=_configured(settings), since=since, until=until)
+
+
+def _configured(settings: Settings | None) -> Mapping[str, Configured]:
+    from hedgerow.report.advice import Configured
+
+    routes = {} if settings is None else settings.routes
+    return {
+        name: Configured(route.experiment.holdout, route.hedge.cap, route.hedge.burst) for name, route in routes.items()
+    }
+
+
+def _made(analysis: Analysis, made: Format, *, to_file: bool) -> str | None:
+    """The text; None where it is on the terminal already."""
+    if made is Format.JSON:
+        import msgspec
+
+        return msgspec.json.format(msgspec.json.encode(analysis.report), indent=2).decode() + "\n"
+    if made is Format.HTML:
+        from hedgerow.report.page import render
+
+        return render(analysis)
+    import io
+
+    from rich.console import Console
+
+    from hedgerow.report import terminal
+
+    if not to_file:
+        terminal.show(analysis.report, Console())
+        return None
+    written = io.StringIO()
+    terminal.show(analysis.report, Console(file=written, width=130))
+    return written.getvalue()
+
+
+def _write(text: str | None, output: Path | None) -> None:
+    if text is None:
+        return
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        raise ConfigError([f"{output}: cannot be written: {error.strerror}"]) from None
+    typer.echo(f"wrote {output}", err=True)
+
+
+def _maybe(until: str | None, now: datetime) -> float | None:
+    return None if until is None else _when(until, now, "--until")
+
+
+def _when(text: str, now: datetime, option: str) -> float:
+    """Unix seconds. Raises `typer.BadParameter`."""
+    from hedgerow.units import parse_duration
+
+    if (ago := parse_duration(text)) is not None:
+        return now.timestamp() - ago
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r}: expected a duration such as 7d, or a day or time such as 2026-11-30T09:00", param_hint=option
+        ) from None
+    return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()
