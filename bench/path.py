@@ -24,6 +24,7 @@ from hedgerow.http.upstream import Sink
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import Probe
 from hedgerow.policy.plan import Place, Plan, Refusal
+from hedgerow.telemetry.metrics import Metrics
 
 GOAL = 10.0
 """Microseconds that judgement may take of a request that is not hedged."""
@@ -242,19 +243,20 @@ def micros(paths: Sequence[Path], ask: Callable[[Path], None]) -> Sequence[float
 
 def main() -> None:
     gc.disable()
-    judged, unjudged = Path(), Path(judged=False)
-    for path in (judged, unjudged):
+    judged, unjudged, counting = Path(), Path(judged=False), Path(listeners=(Loudly(), Metrics()))
+    for path in (judged, unjudged, counting):
         for _ in range(2_000):  # it has learned something of the targets
             path.stream(2)
             path.whole()
         for hedger in path.gateway.parts.hedgers.values() if path.gateway.parts else ():
             for _ in hedger.refreshing(path.loop.time()):
                 pass
-    print(f"{'us of CPU per request':44}   whole  without judgement   judgement")
+    print(f"{'us of CPU per request':44}   whole  without judgement   judgement   metrics")
     for name, ask in (("a whole answer", Path.whole), ("a stream of 20 tokens", Path.stream)):
-        whole, bare = micros((judged, unjudged), ask)
+        whole, bare, counted = micros((judged, unjudged, counting), ask)
         verdict = "ok" if whole - bare < GOAL else "short"
-        print(f"{name:44}{whole:8.1f}{bare:19.1f}{whole - bare:12.1f}   goal: below {GOAL:g} us: {verdict}")
+        times = f"{whole:8.1f}{bare:19.1f}{whole - bare:12.1f}{counted - whole:10.1f}"
+        print(f"{name:44}{times}   goal of judgement: below {GOAL:g} us: {verdict}")
     short, long = (micros((judged,), lambda path, n=n: path.stream(n))[0] for n in (20, 220))  # type: ignore[misc]  # n is bound at once
     print(f"{'each further token of a stream':44}{(long - short) / 200:8.2f}")
 

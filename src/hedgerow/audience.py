@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import get_args
 
 from hedgerow.events import (
@@ -15,6 +15,7 @@ from hedgerow.events import (
     RequestBilled,
     RequestFinished,
     RequestStarted,
+    WonAlone,
 )
 
 log = logging.getLogger("hedgerow")
@@ -23,10 +24,13 @@ OF_REQUESTS = (*BEGINNINGS, FirstToken, AttemptEnded, RequestFinished, RequestBi
 """What happens in every request."""
 
 
+Tally = Callable[[WonAlone], None]
+
+
 class Audience:
     """Tells each listener in order. A fault of who only listens is not the request's: it goes on."""
 
-    __slots__ = ("_heard",)
+    __slots__ = ("_heard", "tally")
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._heard = {
@@ -37,6 +41,10 @@ class Audience:
             )
             for kind in get_args(Event)
         }
+
+        wanting = [one for one in listeners if any(kind in getattr(one, "kinds", (kind,)) for kind in OF_REQUESTS)]
+        self.tally: Tally | None = getattr(wanting[0], "tally", None) if len(wanting) == 1 else None
+        """Told of a request in place of its events, where one record can say all; None where others want those."""
 
     def after(self, first: Mapping[type[Event], Listener]) -> Audience:
         """The same listeners, told after these."""

@@ -184,6 +184,28 @@ class RequestBilled(msgspec.Struct, frozen=True, gc=False):
     bills: tuple[Bill, ...]
 
 
+class WonAlone(msgspec.Struct, frozen=True, gc=False):
+    """A request whose one attempt, the first, won and is billed for just what it reported: all that its `AttemptEnded`,
+    `RequestFinished` and `RequestBilled` would say to who only counts. Most requests are like this.
+
+    It is no event: it is told in place of those three where all who want them have a `tally` for it.
+    """
+
+    route: str
+    protocol: str
+    stream: bool
+    target: str
+    started_at: float
+    sent_at: float | None
+    headers_at: float | None
+    first_token_at: float
+    ended_at: float
+    status: int
+    arm: Arm | None
+    usage: Usage
+    nanousd: int | None
+
+
 class RequestRepeated(msgspec.Struct, frozen=True, gc=False):
     """A client asked again with the idempotency key of this request and gets its answer; nothing is launched for it.
 

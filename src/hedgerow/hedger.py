@@ -65,6 +65,7 @@ class Hedger:
         "followed",
         "name",
         "places",
+        "tally",
         "tell",
         "watched",
     )
@@ -89,6 +90,8 @@ class Hedger:
         """Whether somebody listens to what becomes of each request; else only what is learned from need be told."""
         self.followed = self._audience.hears(BEGINNINGS)
         """Whether somebody listens to how requests and attempts begin."""
+        self.tally = self._audience.tally
+        """As the audience's: for requests that `records.won_alone` can tell of."""
         self._go_to(places)
         self._go_by(policy)
 

@@ -16,7 +16,7 @@ import pytest
 
 from hedgerow.asgi import application
 from hedgerow.config import Settings, loads
-from hedgerow.events import AttemptLaunched, Event, HedgeSkipped, Reason, Role
+from hedgerow.events import AttemptLaunched, Event, HedgeSkipped, Listener, Reason, Role
 from hedgerow.gateway.build import Builder
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.http.client_settings import Origin, PoolSettings
@@ -157,8 +157,11 @@ def tell(
     sent: Iterable[Sent],
     *,
     probed: Mapping[str, Probed] | None = None,
+    listener: Listener | None = None,
 ) -> Story:
     """What the gateway that `settings` makes does with these requests; its targets follow `scripts` (else `QUICK`).
+
+    With a `listener` it hears of them, and not the story.
 
     `probed` is what is known of how they cancel.
     Requests are called r-1, r-2 ... in their order, and chance is always for a hedge.
@@ -173,7 +176,8 @@ def tell(
             return story.pools[name]
 
         # Sockets have no virtual time.
-        builder = Builder([story.events.append], make_pool)  # type: ignore[arg-type]
+        hears = story.events.append if listener is None else listener
+        builder = Builder([hears], make_pool)  # type: ignore[arg-type]
         gateway, parts = builder.gateway(blueprint_of(settings, probed=probed or {}), loop)
         gateway.request_ids = map("r-%d".__mod__, count(1))
         parts.shared.draw = lambda: 0.0

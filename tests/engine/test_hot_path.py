@@ -13,6 +13,9 @@ from typing import Any
 
 from bench.path import Path
 
+from hedgerow.gateway.listening import Loudly
+from hedgerow.telemetry.metrics import Metrics
+
 JUDGEMENT = ("hedgerow.policy", "hedgerow.hedger", "hedgerow.audience", "hedgerow.wire.limits")
 
 
@@ -67,3 +70,13 @@ def test_what_is_counted_as_judgement_is_what_a_gateway_without_it_does_not_do()
     counted = calls(path.whole)
     path.close()
     assert judging(counted) == 0, counted
+
+
+def test_metrics_make_no_events_of_a_request_that_is_not_hedged_and_count_it_in_few_calls() -> None:
+    for ask in (Path.whole, Path.stream):
+        plain, counting = Path(), Path(listeners=(Loudly(), Metrics()))
+        extra = calls(lambda path=counting, ask=ask: ask(path)) - calls(lambda path=plain, ask=ask: ask(path))  # type: ignore[misc]  # they are bound at once
+        plain.close()
+        counting.close()
+        assert extra.total() <= 16, extra
+        assert not [name for name in extra if name.endswith((".ended", ".finished", ".billed"))], extra

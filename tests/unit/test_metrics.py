@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from hedgerow.audience import Audience
 from hedgerow.events import (
     AttemptEnded,
     Bill,
@@ -20,10 +21,11 @@ from hedgerow.events import (
     Role,
     Usage,
 )
+from hedgerow.gateway.listening import Loudly
 from hedgerow.telemetry.families import FAMILIES, LATENCY, Kind, Samples, add, merge
 from hedgerow.telemetry.metrics import Metrics
-from tests.effects.support import BROKEN, LATE, QUICK, STREAM, WHOLE, Sent, Story, every, settings, tell
-from tests.engine.scripted import Script
+from tests.effects.support import BROKEN, HELLO, LATE, QUICK, STREAM, WHOLE, Sent, Story, every, settings, tell, token
+from tests.engine.scripted import JSON, Answer, Script
 
 HEDGING = {"routes.<name>.hedge.delay": "500ms", "routes.<name>.hedge.budget": "off"}
 
@@ -112,6 +114,54 @@ def test_what_clients_choose_makes_no_series() -> None:
     labels = {label for series in samples.values() for key in series for label in key}
     assert not [label for label in labels if "evil" in label or "Bearer" in label]
     assert max(len(series) for series in samples.values()) <= 20
+
+
+USAGE = b'"usage":{"prompt_tokens":40,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":10}}'
+SAID = HELLO[:-1] + b"," + USAGE + b"}"
+REPORTED = Answer([(0.2, SAID)], headers=JSON)
+FLEX = Answer([(0.2, SAID[:-1] + b',"service_tier":"flex"}')], headers=JSON)
+SILENT_ON_USAGE = Answer([(0.2, HELLO)], headers=JSON)
+LATE_REPORTED = Answer([(1.5, SAID)], headers=JSON)
+STREAMED = Answer(
+    [(0.1, token("hello")), (0.3, b'data: {"choices":[],' + USAGE + b"}\n\n"), (0.0, b"data: [DONE]\n\n")]
+)
+PRICED = {**HEDGING, "targets.<name>.price": {"input": 0.25, "output": 2}}
+
+
+def rounded(samples: Samples) -> dict[str, dict[tuple[str, ...], object]]:
+    """Sums of seconds may be added up in any order."""
+    return {
+        name: {
+            labels: [*value[:-1], round(value[-1], 6)] if isinstance(value, list) else round(value, 6)
+            for labels, value in series.items()
+        }
+        for name, series in samples.items()
+    }
+
+
+@pytest.mark.parametrize("changes", [HEDGING, PRICED], ids=["unpriced", "priced"])
+@pytest.mark.parametrize("first", [REPORTED, FLEX, SILENT_ON_USAGE, LATE_REPORTED, STREAMED, BROKEN, LATE])
+def test_what_is_counted_without_events_is_what_they_would_say(changes: Mapping[str, object], first: Script) -> None:
+    body = STREAM if first in (STREAMED, LATE) else WHOLE
+    if first is FLEX:
+        body = body[:-1] + b',"service_tier":"flex"}'
+    asked = every(10.0, 3, like=Sent(body=body))
+    asked.append(Sent(50.0, leaves_after=0.05))
+    told = counted(tell(settings(changes), {"a": first, "b": REPORTED}, asked))
+    metrics = Metrics()
+    tell(settings(changes), {"a": first, "b": REPORTED}, asked, listener=metrics)
+    metrics.asked = dict  # scripted pools have nothing to say
+    assert rounded(metrics.samples()) == rounded(told)
+    assert bool(metrics._alone) == (first in (REPORTED, STREAMED))
+
+
+def test_events_are_made_where_anybody_else_wants_them() -> None:
+    heard: list[object] = []
+    metrics = Metrics()
+    assert Audience([metrics]).tally is not None
+    assert Audience([metrics, heard.append]).tally is None
+    assert Audience([heard.append]).tally is None
+    assert Audience([Loudly(), metrics]).tally is not None
 
 
 BILLS = (

@@ -170,8 +170,10 @@ class Landing(Paced):
 
     def _complete(self, winner: Attempt, usage: Usage | None) -> None:
         winner.ended = True
-        usage = records.ended(self, winner, _WON, None, usage)
-        self._finish(_WON, winner.status, usage)
+        counted = records.won_alone(self, winner, usage)
+        if not counted:
+            usage = records.ended(self, winner, _WON, None, usage)
+        self._finish(_WON, winner.status, usage, counted=counted)
 
     def _break_off(self, failure: Failure, usage: Usage | None) -> None:
         """The committed answer cannot be completed: have another go on with it, else say so and let it look broken."""
@@ -240,9 +242,15 @@ class Landing(Paced):
         return usage
 
     def _finish(
-        self, outcome: Outcome, status: int | None, usage: Usage | None = None, *, refused: bool = False
+        self,
+        outcome: Outcome,
+        status: int | None,
+        usage: Usage | None = None,
+        *,
+        refused: bool = False,
+        counted: bool = False,
     ) -> None:
-        """The request is over; `refused`: it failed by what it asks, for which its target can do nothing."""
+        """The request is over; `refused`: by what it asks, which is not its target's fault; `counted`: and told of."""
         self.run.finished()
         winner = self._winner
         launched = len(self.attempts)
@@ -261,7 +269,7 @@ class Landing(Paced):
             told = self.request_id, outcome, route, status, took
             about = self.about() | {"outcome": outcome, "status": status}
             log.debug("request %s: %s on route %s, status %s, %.3f s", *told, extra=about)
-        if self.route.hedger.watched:
+        if self.route.hedger.watched and not counted:
             records.finished(self, winner, first, launched, hedges, outcome, status, usage)
         if winner is not None and winner.trial is not None:
             winner.let_go()

@@ -21,8 +21,9 @@ from hedgerow.events import (
     Role,
     Usage,
     UsageSource,
+    WonAlone,
 )
-from hedgerow.policy.billing import bills
+from hedgerow.policy.billing import bills, reported_cost
 from hedgerow.policy.gates.gate import Rejection
 from hedgerow.wire.scan import CHARACTERS_PER_TOKEN
 from hedgerow.wire.whole import is_event_stream
@@ -112,6 +113,40 @@ def ended(
     if hedger.watched:
         flight.ends = (*flight.ends, event)
     return usage
+
+
+def won_alone(flight: Landing, winner: Attempt, usage: Usage | None) -> bool:
+    """Tell of a request whose first attempt has won, now, to who only counts; False where its events are needed."""
+    hedger, protocol, first, status = flight.route.hedger, flight.protocol, winner.first_token_at, winner.status
+    if (tally := hedger.tally) is None or not protocol.hedgeable or len(flight.attempts) > 1 or flight.ends:
+        return False
+    if first is None or status is None or not 200 <= status < 300 or winner.role is not _PRIMARY:
+        return False
+    if flight.rescue is not None or flight.aftermath is not None or winner.rejection is not None:
+        return False
+    if flight.facts.service_tier is not None:  # the answer says which one it got, and that decides the price
+        return False
+    target = winner.target
+    if usage is None or not (known := reported_cost(usage, hedger.terms(target.name), flight.question.model(target))):
+        return False
+    tally(
+        WonAlone(
+            hedger.name,
+            protocol.name,
+            flight.facts.stream,
+            target.name,
+            flight.started_at,
+            None if winner.call is None else winner.call.sent_at,
+            winner.headers_at,
+            first,
+            flight.time(),
+            status,
+            flight.run.arm,
+            usage,
+            known[0],
+        )
+    )
+    return True
 
 
 def crashed(flight: Landing, attempt: Attempt) -> None:

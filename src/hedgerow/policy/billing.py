@@ -22,6 +22,7 @@ from hedgerow.policy.terms import OnCancel, Terms
 _OURS = (Outcome.SUPERSEDED, Outcome.CLIENT_GONE, Outcome.REJECTED)
 _ANSWERED = (Outcome.WON, Outcome.KEPT)
 _NO_TOKENS = Usage(0, 0)
+_REPORTED = UsageSource.REPORTED  # a member of an enum is slow to look up
 _ANY = Price(1_000_000, 1_000_000)
 """Stands for the price of a target that has none, to tell how sure its tokens are."""
 _DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest|v\d+(?::\d+)?)$")
@@ -87,6 +88,22 @@ def cost(usage: Usage, price: Price, tier: str | None = None) -> int | None:
     """Nano-dollars of a whole answer with these tokens; None where they or the price of its tier are not known."""
     span = _reported(usage, price.in_tier(tier))
     return None if span is None else span[1]
+
+
+def reported_cost(usage: Usage, terms: Terms, model: str | None) -> tuple[int | None] | None:
+    """Nano-dollars of a whole answer that reported these tokens (None: it has no price), as `bill` would say them.
+
+    None where more must be known: its tier of service, how long something was written to a cache, tokens.
+    """
+    price = terms.price(model)
+    if usage.source is not _REPORTED or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    if price is None:
+        return (None,) if usage.input_tokens or usage.output_tokens else None
+    if price.tiers or (usage.cache_write_tokens and price.cache_write_1h is not None):
+        return None
+    cached, written = usage.cached_input_tokens or 0, usage.cache_write_tokens or 0
+    return (price.cost(usage.input_tokens, usage.output_tokens, cached, written),)
 
 
 def _told(end: AttemptEnded, ends: Sequence[AttemptEnded]) -> Told:
