@@ -24,6 +24,7 @@ from typing import NamedTuple
 import pytest
 
 from hedgerow import config
+from hedgerow.cli.app import COMMANDS
 from hedgerow.lab.process import LabProcess
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -194,6 +195,8 @@ def test_commands_and_their_options_exist(place: str, line: str) -> None:
     words = [word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)]
     options = {word.split("=")[0] for word in words if word.startswith("--")}
     match words:
+        case ["hedgerow", str(group), str(own), *_] if f"{group} {own}" in COMMANDS:
+            missing = {option for option in options if not re.search(rf"{option}\b", help_of(f"{group} {own}"))}
         case ["hedgerow", str(command), *_] if not command.startswith("-"):
             missing = {option for option in options if not re.search(rf"{option}\b", help_of(command))}
         case ["hedgerow", *_]:

@@ -98,7 +98,9 @@ def old_ledger(path: Path, hours_ago: int) -> str:
     hello = Hello(url, "old", "h", 1, "1", (now - hours_ago * HOUR) / 1e6, None, None)
     tables = Tables(engine, hello, now)
     tables.write(batches(*records(*told("r1"))), now)
-    Upkeep(engine, hello, tables.process).look(now)
+    reader = open_store(url)
+    Upkeep(engine, reader).look(tables.process, hello, now)
+    reader.dispose()
     engine.dispose()
     return url
 

@@ -25,7 +25,7 @@ from hedgerow.ledger.schema import attempts, processes, requests
 from hedgerow.ledger.store import migrate, open_store
 from hedgerow.ledger.tables import HOUR, Tables, hour_of
 from hedgerow.ledger.upkeep import GONE, SETTLED, Upkeep
-from tests.ledger.support import EPOCH, MICRO, batches, bill, hello, records, told
+from tests.ledger.support import EPOCH, MICRO, batches, bill, hello, told
 
 NOW = int(EPOCH) * MICRO
 FIRST = hour_of(NOW)
@@ -49,7 +49,9 @@ class Scene:
         self.url = url
         self.told = hello(url)
         self.tables = Tables(engine, self.told, NOW)
-        self.upkeep = Upkeep(engine, self.told, self.tables.process)
+        self.process = self.tables.process
+        self.reader = open_store(url)
+        self.upkeep = Upkeep(engine, self.reader)
         self._batch = 0
         self._found: list[Record | Repeat] = []
         self._book = Book(self._found.append)
@@ -87,7 +89,7 @@ class Scene:
 def scene(engine: Engine, url: str) -> Iterator[Scene]:
     scene = Scene(engine, url)
     yield scene
-    scene.upkeep._reader.dispose()
+    scene.reader.dispose()
 
 
 # --- what is lost ----------------------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ def fates(scene: Scene) -> list[tuple[str, str | None]]:
 
 def test_what_a_process_leaves_open_at_its_end_is_lost_and_cost_at_least_what_is_known(scene: Scene) -> None:
     scene.write(*under_way(), *told("r2"))
-    scene.upkeep.end(NOW + 5)
+    scene.upkeep.end(scene.process, NOW + 5)
     assert fates(scene) == [
         ("lost", "at_least"),
         ("won", "exact"),
@@ -119,27 +121,25 @@ def test_what_a_process_leaves_open_at_its_end_is_lost_and_cost_at_least_what_is
 
 def test_an_answer_whose_losers_ran_on_keeps_its_outcome(scene: Scene) -> None:
     scene.write(*list(told("r1"))[:-1])
-    scene.upkeep.end(NOW + 5)
+    scene.upkeep.end(scene.process, NOW + 5)
     assert fates(scene) == [("won", "at_least")] * 2
 
 
 def test_a_process_that_shows_no_sign_of_life_is_found_by_another(scene: Scene) -> None:
     scene.write(*under_way())
     other = Tables(scene.engine, hello(scene.url, "other"), NOW)
-    keeper = Upkeep(scene.engine, scene.told, other.process)
-    keeper.look(NOW + GONE)
+    scene.upkeep.look(other.process, scene.told, NOW + GONE)
     assert {outcome for outcome, _ in fates(scene)} == {"open"}
-    keeper.look(NOW + GONE + 1)
+    scene.upkeep.look(other.process, scene.told, NOW + GONE + 1)
     assert {outcome for outcome, _ in fates(scene)} == {"lost"}
     with scene.engine.connect() as connection:
         ended = {row.process: row.ended_at for row in connection.execute(select(processes))}
-    assert ended == {scene.tables.process: NOW + GONE + 1, other.process: None}
-    keeper._reader.dispose()
+    assert ended == {scene.process: NOW + GONE + 1, other.process: None}
 
 
 def test_a_process_that_was_only_stopped_for_a_while_takes_its_rows_back(scene: Scene) -> None:
     scene.write(*under_way())
-    scene.upkeep.end(NOW + 5)
+    scene.upkeep.end(scene.process, NOW + 5)
     scene.write(*list(told("r1"))[2:])
     assert fates(scene) == [("won", "exact"), ("won", "exact"), ("open", None)]  # of its hedge nothing more was told
     with scene.engine.connect() as connection:
@@ -200,7 +200,7 @@ def summed(rows: list[RequestHour]) -> Counter[Any]:
 
 def test_sums_are_those_of_the_rows(scene: Scene) -> None:
     scene.write(*many(1, 300))
-    scene.upkeep.look(NOW + 5 * HOUR)
+    scene.upkeep.look(scene.process, scene.told, NOW + 5 * HOUR)
     of_requests, of_attempts = scene.sums()
     assert summed(of_requests) == by_hand(scene.requests())
     assert sum(row.attempts for row in of_attempts) == 300
@@ -255,7 +255,7 @@ def test_old_rows_go_once_they_are_summed_up_and_their_sums_stay(scene: Scene) -
     assert scene.upkeep.prune(FIRST + 2 * HOUR + 1) == 60 - len(young)
     assert scene.requests() == young
     assert scene.count(attempts) == len(young)
-    scene.upkeep.look(NOW + 6 * HOUR)
+    scene.upkeep.look(scene.process, scene.told, NOW + 6 * HOUR)
     assert summed(scene.sums()[0]) == before
 
 
@@ -285,7 +285,7 @@ def test_an_hour_with_something_under_way_is_not_pruned(scene: Scene) -> None:
     scene.write(*told("r1"), *under_way("r2"))
     scene.upkeep.sum_up(OVER)
     assert scene.upkeep.prune(OVER + HOUR) == 0
-    scene.upkeep.end(OVER)
+    scene.upkeep.end(scene.process, OVER)
     scene.upkeep.sum_up(OVER)
     assert scene.upkeep.prune(OVER + HOUR) == 2
 
@@ -302,18 +302,14 @@ def test_sums_are_deleted_after_their_own_time(scene: Scene) -> None:
     assert scene.sums() == ([], [])
 
 
-def test_ages_are_those_that_were_asked_for(engine: Engine, url: str) -> None:
-    told_so = hello(url, keep=2 * 3600.0, keep_hourly=4 * 3600.0)
-    tables = Tables(engine, told_so, NOW)
-    keeper = Upkeep(engine, told_so, tables.process)
-    tables.write(batches(*records(*told("r1"))), NOW)
+def test_ages_are_those_that_were_asked_for(scene: Scene) -> None:
+    ages = hello(scene.url, keep=2 * 3600.0, keep_hourly=4 * 3600.0)
+    scene.write(*told("r1"))
     seen = []
     for after in (2, 3, 4, 5):
-        keeper.look(FIRST + after * HOUR + 1 + SETTLED)
-        with read.ledger(url) as ledger:
-            seen.append((sum(map(len, ledger.requests())), sum(map(len, ledger.request_hours()))))
+        scene.upkeep.look(scene.process, ages, FIRST + after * HOUR + 1 + SETTLED)
+        seen.append((len(scene.requests()), len(scene.sums()[0])))
     assert seen == [(1, 1), (0, 1), (0, 1), (0, 0)]
-    keeper._reader.dispose()
 
 
 # --- histograms ------------------------------------------------------------------------------------------------------

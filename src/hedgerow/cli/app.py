@@ -9,11 +9,11 @@ from typing import Annotated, NamedTuple
 import typer
 
 import hedgerow
-from hedgerow.cli.words import CONFIGURE, RUN, TRY, Examples, epilog, prose
+from hedgerow.cli.words import CONFIGURE, LOOK, RUN, TRY, Examples, epilog, prose
 
 
 class Command(NamedTuple):
-    """Where a command is found: a function and its examples in a module of this package."""
+    """Where a command, of one word or two, is found: a function and its examples in a module of this package."""
 
     panel: str
     module: str
@@ -28,10 +28,16 @@ COMMANDS = {
     "check-config": Command(CONFIGURE, "configure", "check_config", "CHECK_EXAMPLES"),
     "import": Command(CONFIGURE, "configure", "import_", "IMPORT_EXAMPLES"),
     "probe": Command(CONFIGURE, "probe", "probe", "EXAMPLES"),
+    "ledger summary": Command(LOOK, "ledger", "summary", "SUMMARY_EXAMPLES"),
+    "ledger show": Command(LOOK, "ledger", "show", "SHOW_EXAMPLES"),
+    "ledger export": Command(LOOK, "ledger", "export", "EXPORT_EXAMPLES"),
+    "ledger prune": Command(LOOK, "ledger", "prune", "PRUNE_EXAMPLES"),
     "demo": Command(TRY, "demonstrate", "demo", "EXAMPLES"),
     "lab": Command(TRY, "lab", "lab", "EXAMPLES"),
     "version": Command(TRY, "version", "version", None),
 }
+GROUPS = {"ledger": "Look back: what requests took and cost, one by one or all of them, as files too."}
+"""What the commands of two words have in common."""
 
 
 SUMMARY = "Request hedging for LLM APIs: cut p99 time to first token without doubling the bill."
@@ -64,11 +70,16 @@ def build(arguments: Sequence[str] = ()) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_first_screen)
+    groups: dict[str, typer.Typer] = {"": app}
     wanted = arguments[0] if arguments else None
-    for name in [wanted] if wanted in COMMANDS else COMMANDS:
+    for name in [each for each in COMMANDS if each.split()[0] == wanted] or COMMANDS:
         function, examples = find(name)
-        app.command(
-            name,
+        group, _, own = name.rpartition(" ")
+        if group not in groups:
+            groups[group] = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+            app.add_typer(groups[group], name=group, rich_help_panel=COMMANDS[name].panel, help=GROUPS[group])
+        groups[group].command(
+            own,
             rich_help_panel=COMMANDS[name].panel,
             help=prose(function.__doc__),
             epilog=epilog(examples),

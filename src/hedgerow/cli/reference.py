@@ -33,7 +33,10 @@ def reference() -> str:
     for name in COMMANDS:
         function, examples = find(name)
         parts += [f"## hedgerow {name}\n", _wrapped(function.__doc__), *_examples(examples)]
-        parts += _parameters(group.commands[name].params)
+        command = group
+        for word in name.split():
+            command = command.commands[word]
+        parts += _parameters(command.params)
     return "\n".join(parts)
 
 

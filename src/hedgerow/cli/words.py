@@ -6,6 +6,7 @@ import inspect
 
 RUN = "Run"
 CONFIGURE = "Configure"
+LOOK = "Look back"
 TRY = "Try and test"
 
 EXIT_CODES = "Exit codes: 0 ok, 1 something failed at run time, 2 bad usage or configuration."

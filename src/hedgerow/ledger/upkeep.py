@@ -15,7 +15,6 @@ from hedgerow.ledger.record import Hello
 from hedgerow.ledger.rollup import sums_of
 from hedgerow.ledger.rows import LOST, OPEN
 from hedgerow.ledger.schema import attempt_hours, attempts, hours, processes, request_hours, requests
-from hedgerow.ledger.store import open_store
 from hedgerow.ledger.tables import HOUR, hour_of, touch
 
 GONE: Final = 60_000_000
@@ -27,31 +26,28 @@ STEP: Final = 5_000
 
 
 class Upkeep:
-    """Of the database, by the writer of one process. Raises what the database raises."""
+    """Of one database. Raises what the database raises."""
 
-    def __init__(self, engine: Engine, hello: Hello, process: int) -> None:
+    def __init__(self, engine: Engine, reader: Engine) -> None:
+        """`reader` is for what takes a while and must not hold SQLite's lock."""
         self._engine = engine
-        self._reader = open_store(hello.url)  # sums take a while, and must not hold SQLite's lock
-        self._keep = hello.keep
-        self._keep_hourly = hello.keep_hourly
-        self._process = process
+        self._reader = reader
 
-    def look(self, now: int) -> None:
-        """Do what there is to do. `now` is in Unix microseconds."""
+    def look(self, process: int, hello: Hello, now: int) -> None:
+        """Do what there is to do, for this living process. `now` is in Unix microseconds."""
         with self._engine.begin() as connection:
-            connection.execute(update(processes).where(processes.c.process == self._process).values(seen_at=now))
+            connection.execute(update(processes).where(processes.c.process == process).values(seen_at=now))
         self.find_lost(now)
         self.sum_up(now)
-        if self._keep is not None:
-            self.prune(now - round(self._keep * 1_000_000))
-        if self._keep_hourly is not None:
-            self.prune_hourly(now - round(self._keep_hourly * 1_000_000))
+        if hello.keep is not None:
+            self.prune(now - round(hello.keep * 1_000_000))
+        if hello.keep_hourly is not None:
+            self.prune_hourly(now - round(hello.keep_hourly * 1_000_000))
 
-    def end(self, now: int) -> None:
+    def end(self, process: int, now: int) -> None:
         """The process has ended, and all that came of it is written: what is still open will never be more."""
         with self._engine.begin() as connection:
-            _lose(connection, self._process, now)
-        self._reader.dispose()
+            _lose(connection, process, now)
 
     def find_lost(self, now: int) -> None:
         """End what processes have left open that died together with their writers."""

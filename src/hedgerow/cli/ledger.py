@@ -1,0 +1,241 @@
+"""`hedgerow ledger`: what the ledger knows, on the terminal and as files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hedgerow.cli.words import Examples
+from hedgerow.errors import ConfigError, LedgerError
+from hedgerow.units import parse_duration
+
+if TYPE_CHECKING:
+    from hedgerow.ledger.summary import RouteSummary
+
+DEFAULT_FILE = Path("hedgerow.yaml")
+DEFAULT_URL = "sqlite:///hedgerow-ledger.db"
+
+SUMMARY_EXAMPLES: Examples = (
+    ("The last day", "hedgerow ledger summary"),
+    ("November", "hedgerow ledger summary --since 2026-11-01 --until 2026-12-01"),
+)
+SHOW_EXAMPLES: Examples = (("What became of a request (x-hedgerow-request-id)", "hedgerow ledger show hr-3f-17"),)
+EXPORT_EXAMPLES: Examples = (
+    ("The requests of the last day as CSV", "hedgerow ledger export --since 24h > requests.csv"),
+    (
+        "All attempts, for DuckDB or pandas",
+        "hedgerow ledger export --what attempts -o attempts.parquet",
+    ),
+    ("Hourly sums, which are kept for longer", "hedgerow ledger export --what request-hours -o hours.jsonl"),
+)
+PRUNE_EXAMPLES: Examples = (
+    ("Make room now: requests and attempts older than a week", "hedgerow ledger prune --older-than 7d"),
+)
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="URL",
+        help="The database. Left out: that of the configuration, else ./hedgerow-ledger.db.",
+    ),
+]
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="The configuration. Left out: ./hedgerow.yaml.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="WHEN", help="From then on: 24h (ago), 2026-12-01 or 2026-12-01T08:30 (UTC).")
+]
+Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Before then.")]
+What = Literal["requests", "attempts", "request-hours", "attempt-hours"]
+Format = Literal["csv", "jsonl", "parquet"]
+
+
+def summary(since: Since = "24h", until: Until = None, ledger: Url = None, config: Config = None) -> None:
+    """Show each route's requests, hedges, time to first token and cost.
+
+    Wins are the share of hedges that were faster; extra is what attempts cost whose answer nobody got.
+    """
+    from rich.console import Console
+
+    from hedgerow.ledger import read
+    from hedgerow.ledger.summary import summarise
+
+    begin, end = _when(since), _when(until)
+    with read.ledger(_url(ledger, config)) as found:
+        routes = summarise(found.requests(begin, end))
+    if not routes:
+        typer.echo("no requests in that time")
+        return
+    Console(width=None if sys.stdout.isatty() else 120).print(_table(routes))
+    for name, row in routes.items():
+        if row.unsure:
+            typer.echo(f"{name}: {_share(row.unsure, row.cost)} of the cost is an estimate or a lower bound")
+        if row.unpriced:
+            typer.echo(
+                f"{name}: {row.unpriced} requests have no cost: their targets have no price, or they are under way"
+            )
+
+
+def show(
+    request: Annotated[str, typer.Argument(metavar="ID", help="Its name: the header x-hedgerow-request-id.")],
+    ledger: Url = None,
+    config: Config = None,
+) -> None:
+    """Show one request: what happened when, who won, why there was no hedge, what it cost."""
+    from hedgerow.ledger import read, schema
+    from hedgerow.ledger.timeline import outcome, timeline
+
+    with read.ledger(_url(ledger, config)) as found:
+        rows = [row for page in found.requests(where=[schema.requests.c.request_id == request]) for row in page]
+        if not rows:
+            raise LedgerError(f"there is no request {request} in the ledger (it may not be written yet, or be too old)")
+        same = [schema.requests.c.request_id == request]
+        tried = [row for page in found.attempts(where=same) for row in page]
+    for row in rows:
+        typer.echo(f"{row.request_id}  {_shown(row.started_at)}")
+        own = [each for each in tried if (each.process, each.number) == (row.process, row.number)]
+        for line in timeline(row, own):
+            typer.echo(f"{line.after / 1_000_000:>11.6f} s  {line.who:<10} {line.what}")
+        for sentence in outcome(row):
+            typer.echo(f"{'':14} {sentence}")
+
+
+def export(
+    what: Annotated[What, typer.Option(help="Which rows.")] = "requests",
+    since: Since = None,
+    until: Until = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here in place of standard output.")
+    ] = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", help="Left out: by the ending of the file, else csv.")
+    ] = None,
+    ledger: Url = None,
+    config: Config = None,
+) -> None:
+    """Write rows as CSV, lines of JSON, or Parquet.
+
+    Columns are those of the database: times in Unix microseconds, money in nano-dollars. A gateway may go on writing.
+    """
+    from hedgerow.ledger import read
+    from hedgerow.ledger.export import export, pages
+
+    chosen = form or _by_ending(output)
+    begin, end = _when(since), _when(until)
+    if output is None and chosen == "parquet":
+        raise ConfigError(["Parquet goes into a file: --output FILE.parquet"])
+    with ExitStack() as stack:
+        found = stack.enter_context(read.ledger(_url(ledger, config)))
+        out = sys.stdout.buffer if output is None else stack.enter_context(output.open("wb"))
+        count = export(pages(found, what, begin, end), what, chosen, out, _progress())
+        out.flush()
+    typer.echo(f"\r{count} {what}", err=True)
+
+
+def prune(
+    older_than: Annotated[str, typer.Option(metavar="DURATION", help="At least so old, such as 7d.")],
+    ledger: Url = None,
+    config: Config = None,
+) -> None:
+    """Delete requests and attempts of hours that ended so long ago, once they are summed up; hourly sums stay.
+
+    A gateway does this by itself (server.ledger.keep). SQLite reuses the room; the file does not shrink.
+    """
+    from hedgerow.ledger.store import check, open_store
+    from hedgerow.ledger.upkeep import Upkeep
+
+    age = parse_duration(older_than)
+    if age is None:
+        raise ConfigError([f"--older-than {older_than}: expected a duration such as 7d or 12h"])
+    url = _url(ledger, config)
+    now = _now()
+    reader, engine = open_store(url), open_store(url, writes=True)
+    try:
+        check(reader)
+        keeper = Upkeep(engine, reader)
+        keeper.sum_up(now)
+        count = keeper.prune(now - round(age * 1_000_000))
+    finally:
+        reader.dispose()
+        engine.dispose()
+    typer.echo(f"deleted {count} requests and their attempts")
+
+
+def _url(given: str | None, config: Path | None) -> str:
+    if given is not None:
+        return given
+    if config is None and not DEFAULT_FILE.is_file():
+        return DEFAULT_URL
+    from hedgerow.config import load
+
+    settings = load(config or DEFAULT_FILE)
+    found = settings.server.ledger.url
+    if found is None:
+        raise ConfigError([f"{config or DEFAULT_FILE} keeps no ledger (server.ledger); --ledger URL names one"])
+    return found.get_secret_value()
+
+
+def _now() -> int:
+    return round(datetime.now(UTC).timestamp() * 1_000_000)  # noqa: TID251  # what "24h ago" is counted from
+
+
+def _when(text: str | None) -> int | None:
+    """Unix microseconds."""
+    if text is None:
+        return None
+    ago = None if text.isdigit() else parse_duration(text)
+    if ago is not None:
+        return _now() - round(ago * 1_000_000)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError([f"{text}: expected a time such as 24h (ago), 2026-12-01 or 2026-12-01T08:30"]) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+
+
+def _shown(at: int) -> str:
+    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(" ", "milliseconds")
+
+
+def _by_ending(output: Path | None) -> Format:
+    endings: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+    return "csv" if output is None else endings.get(output.suffix, "csv")
+
+
+def _progress() -> Callable[[int], None]:
+    """On a terminal's standard error; otherwise nothing."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+    return lambda count: typer.echo(f"\r{count} rows", err=True, nl=False)
+
+
+def _table(routes: dict[str, RouteSummary]) -> object:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from hedgerow.ledger.timeline import usd
+
+    table = Table(box=SIMPLE)
+    numbers = "requests", "won", "hedged", "wins", "p50", "p99", "cost", "extra"
+    table.add_column("route")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, row in routes.items():
+        times = (_seconds(row.seconds(q)) for q in (0.5, 0.99))
+        money = usd(row.cost), _share(row.extra, row.cost)
+        counts = _share(row.won, row.requests), _share(row.hedged, row.requests), _share(row.hedge_wins, row.hedges)
+        table.add_row(name, str(row.requests), *counts, *times, *money)
+    return table
+
+
+def _share(part: int, whole: int) -> str:
+    return "" if not whole else f"{100 * part / whole:.1f}%"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.3g}s"

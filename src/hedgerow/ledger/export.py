@@ -1,0 +1,121 @@
+"""Rows of a ledger as CSV, lines of JSON or Parquet, in one pass and little memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
+
+import msgspec
+from sqlalchemy import BigInteger, Boolean, Table
+
+from hedgerow.errors import LedgerError
+from hedgerow.ledger.read import Ledger
+from hedgerow.ledger.rows import AttemptHour, AttemptRow, RequestHour, RequestRow
+from hedgerow.ledger.schema import attempt_hours, attempts, request_hours, requests
+
+Format = Literal["csv", "jsonl", "parquet"]
+Row = RequestRow | AttemptRow | RequestHour | AttemptHour
+WHAT: Final[dict[str, tuple[Table, type[Row]]]] = {
+    "requests": (requests, RequestRow),
+    "attempts": (attempts, AttemptRow),
+    "request-hours": (request_hours, RequestHour),
+    "attempt-hours": (attempt_hours, AttemptHour),
+}
+"""What can be exported, by what it is called."""
+
+Pages = Iterable[Sequence[Row]]
+
+
+def pages(ledger: Ledger, what: str, since: int | None, until: int | None) -> Iterator[Sequence[Row]]:
+    """The rows of one kind, page by page."""
+    return getattr(ledger, what.replace("-", "_"))(since, until)  # type: ignore[no-any-return]
+
+
+def export(source: Pages, what: str, form: Format, out: BinaryIO, progress: Callable[[int], None]) -> int:
+    """Write all rows to `out`; returns how many. `progress` is told how many there are so far.
+
+    Raises `LedgerError` where Parquet's package is missing.
+    """
+    counted = _counted(source, progress)
+    match form:
+        case "csv":
+            return _csv(counted, what, out)
+        case "jsonl":
+            return _lines(counted, out)
+        case "parquet":
+            return _parquet(counted, what, out)
+
+
+def _counted(source: Pages, progress: Callable[[int], None]) -> Iterator[Sequence[Row]]:
+    done = 0
+    for page in source:
+        yield page
+        done += len(page)
+        progress(done)
+
+
+def _csv(source: Pages, what: str, out: BinaryIO) -> int:
+    """Empty is what is not known; histograms are JSON."""
+    text = io.TextIOWrapper(out, "utf-8", newline="", write_through=True)
+    writer = csv.writer(text)
+    names = WHAT[what][1].__struct_fields__
+    writer.writerow(names)
+    count = 0
+    for page in source:
+        writer.writerows([_cell(getattr(row, name)) for name in names] for row in page)
+        count += len(page)
+    text.detach()
+    return count
+
+
+def _cell(value: Any) -> Any:
+    match value:
+        case bool():
+            return str(value).lower()
+        case dict():
+            return msgspec.json.encode(value).decode()
+        case _:
+            return value
+
+
+def _lines(source: Pages, out: BinaryIO) -> int:
+    count = 0
+    for page in source:
+        out.write(msgspec.json.Encoder().encode_lines(page))
+        count += len(page)
+    return count
+
+
+def _parquet(source: Pages, what: str, out: BinaryIO) -> int:
+    """By way of a CSV file, which DuckDB reads and packs without holding it."""
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise LedgerError("Parquet needs duckdb: pip install 'hedgerow[planner]'") from None
+    with tempfile.TemporaryDirectory() as folder:
+        rows, packed = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
+        with rows.open("wb") as file:
+            count = _csv(source, what, file)
+        connection = duckdb.connect()
+        table, kind = WHAT[what]
+        found = connection.read_csv(
+            str(rows), header=True, columns={n: _kind(table, n) for n in kind.__struct_fields__}
+        )
+        found.write_parquet(str(packed))
+        connection.close()
+        with packed.open("rb") as file:
+            while piece := file.read(1 << 20):
+                out.write(piece)
+    return count
+
+
+def _kind(table: Table, name: str) -> str:
+    """Of a column, as DuckDB has it."""
+    kind = table.columns[name].type
+    if isinstance(kind, Boolean):
+        return "BOOLEAN"
+    return "BIGINT" if isinstance(kind, BigInteger) or kind.python_type is int else "VARCHAR"

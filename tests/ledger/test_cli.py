@@ -1,0 +1,204 @@
+"""`hedgerow ledger`: what it prints and writes, over both databases."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from hedgerow.cli import main
+from hedgerow.ledger import read
+from hedgerow.ledger.store import migrate, open_store
+from hedgerow.ledger.tables import HOUR, Tables
+from hedgerow.ledger.timeline import usd
+from hedgerow.ledger.upkeep import Upkeep
+from tests.ledger.support import EPOCH, MICRO, batches, hello, records, told
+from tests.ledger.test_rows import hedged
+
+NOW = int(EPOCH) * MICRO
+DAY = datetime.fromtimestamp(EPOCH, UTC).date().isoformat()
+ESTIMATED = "10 tokens in, 20 tokens out (reported), cost $0.00000007 (estimated: $0.00 to $0.0000005)"
+OTHERS = "of that $0.00000007 by other attempts than the winner"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """The command line: exit code, standard output and error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["ledger", *map(str, arguments)])
+        out, err = capfdbinary.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out.decode(), err.decode()
+
+    return call
+
+
+def fill(url: str, *events: Any, key: str = "k", epoch: float = EPOCH) -> str:
+    engine = open_store(url, writes=True)
+    migrate(engine)
+    tables = Tables(engine, hello(url, key, epoch=epoch), NOW)
+    tables.write(batches(*records(*events)), NOW)
+    reader = open_store(url)
+    Upkeep(engine, reader).sum_up(NOW + 5 * HOUR)
+    reader.dispose()
+    engine.dispose()
+    return url
+
+
+@pytest.fixture
+def filled(url: str) -> str:
+    """One hedged request and two that were not."""
+    return fill(url, *hedged(), *told("r2", 4000.0), *told("r3", 4001.0))
+
+
+def test_one_request_is_shown_as_a_story(filled: str, run: Run) -> None:
+    code, out, _ = run("show", "r1", "--ledger", filled)
+    assert code == 0
+    assert [line.split(maxsplit=2)[0::2] for line in out.splitlines()[1:-2]] == [
+        ["0.000000", "request    openai_chat, a stream asked of route fast, arm hedged"],
+        ["0.000000", "attempt 0  launched as primary at target primary"],
+        ["0.100000", "attempt 0  answered 200"],
+        ["2.000000", "attempt 1  launched as hedge at target backup"],
+        ["2.100000", "attempt 1  answered 200"],
+        ["2.500000", f"attempt 0  superseded, {ESTIMATED}"],
+        ["2.500000", "attempt 1  first token"],
+        ["3.000000", "attempt 1  won, 10 tokens in, 20 tokens out (reported), cost $0.00000003"],
+        ["3.000000", "request    won by backup (hedge), status 200"],
+    ]  # fmt: skip
+    assert [line.strip() for line in out.splitlines()[-2:]] == [
+        "no (further) hedge: budget (0 of 10)",
+        f"cost $0.0000001 (estimated: $0.00000003 to $0.00000053), {OTHERS}",
+    ]
+
+
+def test_a_request_that_is_not_there_says_so(filled: str, run: Run) -> None:
+    code, _, err = run("show", "nobody", "--ledger", filled)
+    assert (code, "there is no request nobody in the ledger" in err) == (1, True)
+
+
+def test_routes_are_summed_up(filled: str, run: Run) -> None:
+    code, out, _ = run("summary", "--since", DAY, "--ledger", filled)
+    assert code == 0
+    lines = [line.split() for line in out.splitlines() if line.strip()]
+    assert lines[0] == ["route", "requests", "won", "hedged", "wins", "p50", "p99", "cost", "extra"]
+    assert lines[2] == ["fast", "3", "100.0%", "33.3%", "100.0%", "0.2s", "2.51s", "$0.0000021", "3.3%"]
+    assert out.splitlines()[-1] == "fast: 4.8% of the cost is an estimate or a lower bound"
+    assert run("summary", "--since", "2020-01-01", "--until", "2020-01-02", "--ledger", filled)[1] == (
+        "no requests in that time\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "count"), [("requests", 3), ("attempts", 4), ("request-hours", 2), ("attempt-hours", 3)]
+)
+def test_exports_hold_the_same_in_each_format(filled: str, run: Run, tmp_path: Path, what: str, count: int) -> None:
+    with read.ledger(filled) as ledger:
+        pages = getattr(ledger, what.replace("-", "_"))()
+        wanted = [{name: getattr(row, name) for name in row.__struct_fields__} for page in pages for row in page]
+    assert len(wanted) == count
+    code, out, err = run("export", "--what", what, "--ledger", filled)
+    assert (code, err) == (0, f"\r{count} {what}\n")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    shown = [{key: _as_csv(value) for key, value in row.items()} for row in wanted]
+    assert rows == shown
+    lines, packed = tmp_path / "rows.jsonl", tmp_path / "rows.parquet"
+    assert run("export", "--what", what, "-o", lines, "--ledger", filled)[0] == 0
+    assert [json.loads(line) for line in lines.read_text().splitlines()] == json.loads(json.dumps(wanted))
+    assert run("export", "--what", what, "-o", packed, "--ledger", filled)[0] == 0
+    with duckdb.connect() as connection:
+        found = connection.execute(f"SELECT * FROM '{packed}'").fetchall()
+    plain = [
+        [json.dumps(v, separators=(",", ":")) if isinstance(v, dict) else v for v in row.values()] for row in wanted
+    ]
+    assert [[value if value != "" else None for value in row] for row in found] == [
+        [value if value != "" else None for value in row] for row in plain
+    ]
+
+
+def _as_csv(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case dict():
+            return json.dumps({str(key): count for key, count in value.items()}, separators=(",", ":"))
+        case _:
+            return str(value)
+
+
+def test_an_export_is_of_the_time_that_was_asked_for(url: str, run: Run) -> None:
+    fill(url, *told("old"))
+    fill(url, *told("new"), key="other", epoch=time.time() - 1800)
+    for since, until, names in (
+        ("1h", None, ["new"]),
+        (None, "1h", ["old"]),
+        (DAY, "2h", ["old"]),
+        (None, None, ["old", "new"]),
+    ):
+        bounds = [*(["--since", since] if since else []), *(["--until", until] if until else [])]
+        out = run("export", *bounds, "--ledger", url)[1]
+        assert [row["request_id"] for row in csv.DictReader(io.StringIO(out))] == names
+
+
+def test_pruning_deletes_what_is_old_and_leaves_its_sums(url: str, run: Run) -> None:
+    fill(url, *told("old"))
+    fill(url, *told("new"), key="other", epoch=time.time() - 1800)
+    assert run("prune", "--older-than", "1d", "--ledger", url)[:2] == (0, "deleted 1 requests and their attempts\n")
+    with read.ledger(url) as ledger:
+        assert [row.request_id for page in ledger.requests() for row in page] == ["new"]
+        assert sum(row.requests for page in ledger.request_hours() for row in page) == 1
+
+
+def test_the_ledger_is_that_of_the_configuration(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("show", "r1")
+    assert (code, err) == (
+        1,
+        "hedgerow: there is no ledger at hedgerow-ledger.db; a gateway with server.ledger writes one\n",
+    )
+    fill(f"sqlite:///{tmp_path}/mine.db", *told("r1"))
+    targets = {"targets": {"a": {"base_url": "http://a.example/v1"}}, "routes": {"r": {"targets": ["a"]}}}
+    file = tmp_path / "hedgerow.yaml"
+    file.write_text(json.dumps({**targets, "server": {"ledger": {"url": "sqlite:///mine.db"}}}))
+    assert run("show", "r1")[0] == 0
+    file.write_text(json.dumps(targets))
+    assert run("show", "r1")[2] == "hedgerow: hedgerow.yaml keeps no ledger (server.ledger); --ledger URL names one\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["export", "--since", "yesterday"], "yesterday: expected a time such as 24h (ago), 2026-12-01"),
+        (["export", "--format", "parquet"], "Parquet goes into a file"),
+        (["prune", "--older-than", "soon"], "--older-than soon: expected a duration such as 7d"),
+    ],
+)
+def test_what_cannot_be_meant_says_what_can(run: Run, tmp_path: Path, arguments: list[str], said: str) -> None:
+    url = fill(f"sqlite:///{tmp_path}/l.db", *told("r1"))
+    code, _, err = run(*arguments, "--ledger", url)
+    assert (code, said in err) == (2, True)
+
+
+def test_a_file_that_is_no_database_says_so(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.db").write_text("not a database, and long enough to be seen as none" * 100)
+    code, _, err = run("summary", "--ledger", f"sqlite:///{tmp_path}/l.db")
+    assert (code, err) == (1, "hedgerow: the ledger cannot be read: file is not a database\n")
+
+
+@pytest.mark.parametrize(
+    ("nano", "shown"), [(0, "$0.00"), (1, "$0.000000001"), (1_230_000_000, "$1.23"), (-5 * 10**8, "-$0.50")]
+)
+def test_money_is_shown_to_the_last_nano_dollar(nano: int, shown: str) -> None:
+    assert usd(nano) == shown
