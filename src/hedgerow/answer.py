@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from hedgerow.unshown import Unshown
+
 
 class Finish(StrEnum):
     """Why the model stopped, as each protocol says it in its own words.
@@ -30,7 +32,7 @@ class Finish(StrEnum):
     OTHER = "other"
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class Answer(Unshown, msgspec.Struct, frozen=True, gc=False):
     """One answer, or what has come of a streamed one.
 
     `text` is all that the caller would read: text blocks joined, no reasoning, no tool calls. Of an endpoint without

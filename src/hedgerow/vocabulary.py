@@ -103,3 +103,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     retry_after: float | None = None
     unsent: bool = False
     in_stream: bool = False
+
+    def __repr__(self) -> str:
+        # The upstream's words may quote a prompt or a key.
+        return f"Failure({self.kind.value}, {self.message!r}, status={self.status})"

@@ -13,6 +13,7 @@ from hedgerow.gateway.headers import to_client
 from hedgerow.gateway.keeping import alternatives_path
 from hedgerow.http.exchange import Exchange
 from hedgerow.policy.failures import client_status
+from hedgerow.unshown import Unshown
 from hedgerow.wire.base import Protocol
 from hedgerow.wire.failures import as_json
 from hedgerow.wire.whole import is_event_stream
@@ -26,7 +27,7 @@ _JSON = b"content-type: application/json\r\n"
 _ALONE = b"\r\nx-hedgerow-attempts: 1\r\nx-hedgerow-hedged: false\r\n"
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class Answer(Unshown, msgspec.Struct, frozen=True, gc=False):
     """A whole answer; `fields` as for `Exchange.respond`."""
 
     status: int

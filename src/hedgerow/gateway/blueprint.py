@@ -24,15 +24,13 @@ from hedgerow.policy.plan import OnFailure
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.terms import Listed, OnCancel
+from hedgerow.unshown import Unshown
 from hedgerow.wire.base import Family
 from hedgerow.wire.continuing import Form
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that may hold keys and therefore does not show what it holds."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
+class _Part(Unshown, msgspec.Struct, frozen=True, kw_only=True):
+    """A record that may hold keys."""
 
 
 class Key(_Part, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ import msgspec
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers
 from hedgerow.http.head import field_lines, fields_in, joined
+from hedgerow.unshown import Unshown
 
 HOP_BY_HOP = frozenset(
     {
@@ -43,7 +44,7 @@ _PREFIX = b"x-hedgerow-"
 _OURS = len(_PREFIX)  # comparing a slice costs half as much as `startswith`
 
 
-class Incoming(msgspec.Struct, frozen=True, gc=False):
+class Incoming(Unshown, msgspec.Struct, frozen=True, gc=False):
     """A client's header fields, read once.
 
     `forward` is the block of fields to send upstream, each ended by CRLF. `authorization` is the client's own

@@ -10,6 +10,7 @@ import msgspec
 
 from hedgerow.events import Headers
 from hedgerow.http.exchange import Exchange, Listener
+from hedgerow.unshown import Unshown
 from hedgerow.wire.sse import keep
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _READ: Headers = []
 JOINED = b"x-hedgerow-replayed: joined\r\n"
 
 
-class Told(msgspec.Struct, gc=False):
+class Told(Unshown, msgspec.Struct, gc=False):
     """An answer as far as it has come. `streamed`: in pieces, and not with one `respond`."""
 
     status: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -77,5 +77,5 @@ class PoolSettings:
     """
     verify: bool = True
     """False switches certificate checks off: for tests."""
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     """http://[user:password@]host:port, or None for a direct connection (see `proxy.proxy_for`)."""

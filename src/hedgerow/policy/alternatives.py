@@ -12,6 +12,7 @@ import msgspec
 from hedgerow.answer import Answer
 from hedgerow.events import Role, Usage
 from hedgerow.policy.price import show_dollars
+from hedgerow.unshown import Unshown
 
 MOST = 20
 """Sayings that are kept for one request; with more the oldest go."""
@@ -36,7 +37,7 @@ class KeepSettings(msgspec.Struct, frozen=True, gc=False):
         return nanousd <= (inf if self.nanousd is None else self.nanousd) and tokens <= (self.tokens or inf)
 
 
-class Saying(msgspec.Struct, frozen=True, gc=False):
+class Saying(Unshown, msgspec.Struct, frozen=True, gc=False):
     """One attempt's whole answer. Times are seconds from its launch; `at` is when it was whole.
 
     `document` is the body where that is JSON, of a stream what it amounts to; else `NO_DOCUMENT`.

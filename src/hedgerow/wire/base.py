@@ -14,6 +14,7 @@ import msgspec
 
 from hedgerow.answer import Answer
 from hedgerow.events import Failure, Headers, Usage
+from hedgerow.unshown import Unshown
 from hedgerow.wire import failures
 from hedgerow.wire.override import Tree, override
 from hedgerow.wire.reading import BodyReading, Reading, text_of
@@ -36,7 +37,7 @@ KEY_HEADERS = {Family.ANTHROPIC: "x-api-key", Family.GEMINI: "x-goog-api-key"}
 """Where a family's servers look for a key, unless it is in `authorization`."""
 
 
-class Accepted(msgspec.Struct, frozen=True, gc=False):
+class Accepted(Unshown, msgspec.Struct, frozen=True, gc=False):
     """The first token (for a non-streaming answer: the whole adequate body) is here.
 
     `instead` is the whole answer in the form that was asked for, where it came in the other one (a JSON document

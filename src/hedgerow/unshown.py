@@ -1,0 +1,12 @@
+"""Records that hold keys, prompts or answers, and therefore do not show what they hold."""
+
+from __future__ import annotations
+
+
+class Unshown:
+    """To be inherited first: tracebacks, logs and debuggers show such a record's name alone."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
