@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from hedgerow.config import Settings
+from hedgerow.events import Event, RequestBilled
 from hedgerow.gateway.build import Builder
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.http.client_settings import Origin, PoolSettings
@@ -58,6 +59,7 @@ class Played:
         path: bytes = b"/v1/chat/completions",
         traced: bool = True,
     ) -> None:
+        self.events: list[Event] = []
         exporter = InMemorySpanExporter()
         provider = TracerProvider(sampler, shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -71,7 +73,7 @@ class Played:
 
             self.began = loop.time()
             traces = Traces(provider, epoch=EPOCH - self.began)
-            builder = Builder([traces] if traced else [], make_pool)  # type: ignore[arg-type]
+            builder = Builder([traces, self.events.append] if traced else [], make_pool)  # type: ignore[arg-type]
             gateway, parts = builder.gateway(blueprint_of(configured), loop)
             gateway.request_ids = map("r-%d".__mod__, count(1))
             parts.shared.draw = lambda: 0.0
@@ -182,6 +184,21 @@ def test_spans_speak_the_words_of_the_genai_conventions() -> None:
     assert at(hedge, "hedgerow.usage.source") == "reported"
     assert round(at(hedge, "gen_ai.response.time_to_first_chunk"), 6) == 0.1
     assert events(hedge) == [("hedgerow.first_token", 1.1, {})]
+
+
+def test_spans_say_what_attempts_come_to_and_how_sure_that_is() -> None:
+    price = {"input": 1, "output": 2}
+    played = Played(
+        settings({"targets.<name>.price": price, "targets.b.price": price}, base=HEDGED), {"a": SILENT, "b": USED}
+    )
+    (billed,) = [event for event in played.events if isinstance(event, RequestBilled)]
+    for bill, span in zip(billed.bills, played.attempts, strict=True):
+        assert at(span, "hedgerow.cost.nanousd") == bill.nanousd
+        assert at(span, "hedgerow.cost.certainty") == bill.certainty.value
+        assert at(span, "hedgerow.cost.least_nanousd") == bill.least
+        assert at(span, "hedgerow.cost.most_nanousd") == bill.most
+    assert at(played.attempts[1], "hedgerow.cost.certainty") == "exact"
+    assert at(played.request, "hedgerow.cost.nanousd") == sum(bill.nanousd or 0 for bill in billed.bills) > 0
 
 
 def test_every_attempt_is_sent_with_its_own_span_as_the_parent_of_what_comes_below() -> None:
