@@ -149,6 +149,7 @@ server:
   redis: rediss://:word@cache:6380/2
   ledger: {url: "postgres://me:pw@db.example:5433/costs", flush: 100ms, keep: 7d, keep_hourly: off, queue: 8MiB}
   traces: {endpoint: "http://collector:4318", headers: {x-key: word}, service_name: edge, sample: 10%}
+  metrics: {enabled: true, public: false, token: fedcba9876543210, shared: .}
   log_format: json
   access_log: true
 """
@@ -678,7 +679,9 @@ def test_the_full_file_uses_every_key() -> None:
 
     keys = set(all_keys())
     found = {each for section, value in data.items() for each in walk(value, section)}
-    assert found == keys - {"targets.<name>.tls.ca_file", "server.admin.token_file"}  # contradict others
+    assert found == keys - {
+        *("targets.<name>.tls.ca_file", "server.admin.token_file", "server.metrics.token_file")  # contradict others
+    }
 
 
 def test_the_reference_page_names_every_key() -> None:
