@@ -15,7 +15,7 @@ import pytest
 
 from hedgerow.lab.process import LabProcess
 from tests.e2e.engine_server import Engine
-from tests.e2e.support import INHERITED
+from tests.e2e.support import INHERITED, until
 
 pytestmark = pytest.mark.e2e
 
@@ -102,6 +102,7 @@ def test_a_server_with_gauges_tells_whether_it_stops(tmp_path: Path, kind: str, 
     with Engine(kind, honours=honours) as engine:
         probe = Probe(tmp_path, {"a": {"base_url": engine.url + "/v1", "model": "m"}})
         result = probe.found("a", code=0 if honours else 3)["a"]
+        until(lambda: not any(work.busy for work in engine.works))
         made = [work.made for work in engine.works]
     assert result["witness"] == witness
     assert levels(result) == [(phase, "confirmed", honours) for phase in PHASES]

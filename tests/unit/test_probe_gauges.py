@@ -115,3 +115,24 @@ def test_a_page_of_metrics_is_summed_over_its_labels() -> None:
     assert found[b"vllm:num_requests_running"] == 3.0
     assert (found[b"llamacpp:requests_processing"], found[b"odd_one"]) == (3.0, 1000.0)
     assert b"none" not in found
+
+
+def test_one_that_is_slower_than_it_was_is_waited_for() -> None:
+    _, said, after = judged(lambda t: Look(int(t > -0.1), 0 if t < -0.1 else int(10 + 12 * max(t, 0.0))))
+    assert (said.stopped, said.tokens_after) == (False, 195)
+    assert after == pytest.approx(195 / 12, abs=0.2)
+
+
+def test_what_went_on_is_not_taken_for_the_work_of_others() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        async def look() -> Look | None:
+            return Look(int(loop.time() < 15.0), int(100 * min(loop.time(), 15.0)))
+
+        witness = GaugeWitness("a server", look, live=True)
+        witness._tokens = 0
+        said = await witness.after(Cancelled(_heard(loop), "key", 0.0, 4.0, 400, 0, 0.0))
+        assert said.stopped is False
+        assert await witness.before() is None
+        assert loop.time() == pytest.approx(15.0, abs=0.06)
+
+    run_virtual(main)

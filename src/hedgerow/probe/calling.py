@@ -128,7 +128,9 @@ class Heard:
         return None if ending is None or ending.usage is None else ending.usage.output_tokens
 
     async def until(self, true: Callable[[], bool], seconds: float) -> bool:
-        """Wait until something is so, or the call is over; False when it is not within this time."""
+        """Wait until something is so, or the call is over; False when it is not within this time, if there is any."""
+        if not seconds:
+            return true()
         try:
             async with asyncio.timeout(seconds):
                 while not (true() or self.over):

@@ -70,7 +70,8 @@ class Ticks:
 
     def __init__(self, step: float, until: float) -> None:
         self._step = step
-        self._until = until
+        self.until = until
+        """May be moved."""
         self._loop = asyncio.get_running_loop()
         self._first = True
 
@@ -79,7 +80,7 @@ class Ticks:
 
     async def __anext__(self) -> float:
         if not self._first:
-            if self._loop.time() >= self._until:
+            if self._loop.time() >= self.until:
                 raise StopAsyncIteration
             await asyncio.sleep(self._step)
         self._first = False

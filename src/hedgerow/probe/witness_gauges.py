@@ -21,6 +21,8 @@ SETTLED = 1.0
 """Seconds without work after which the upstream has stopped, and does not just take its time to begin."""
 MARGIN = 2.0
 """Seconds past the end of the whole answer until its tokens must be counted."""
+PATIENCE = 30.0
+"""Seconds past it that an answer is waited for which takes longer than it should and goes on."""
 _STEP = 0.05
 _FEW = 8
 _TENTH = 0.1
@@ -68,16 +70,19 @@ class GaugeWitness(Witness):
         idle_since: float | None = None
         still_since, more = cancelled.at, 0
         look: Look | None = None
-        async for now in Ticks(_STEP, cancelled.ends_at + MARGIN):
+        ticks = Ticks(_STEP, cancelled.ends_at + MARGIN)
+        async for now in ticks:
             look = await self._look() or look
             if look is None:
                 continue
             if look.busy > 1:
                 return Said(None, f"it works on {look.busy} requests, so on others' too")
             before, more = more, self._more(look, cancelled)
-            still_since = now if more != before else still_since
+            if more != before:
+                still_since = now
+                ticks.until = max(ticks.until, min(now + SETTLED + _STEP, cancelled.ends_at + PATIENCE))
             if more >= self._too_many(cancelled):
-                self._ours_until = cancelled.ends_at
+                self._ours_until = cancelled.ends_at + PATIENCE
                 return Said(False, "", None, more)
             idle_since = None if look.busy else (now if idle_since is None else idle_since)
             if idle_since is not None and now - idle_since >= SETTLED:
