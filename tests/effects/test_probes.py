@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hedgerow.events import CancelFailed, HedgeSkipped, Reason, Role
+from hedgerow.events import CancelFailed, HedgeSkipped, Reason, RequestBilled, Role
 from hedgerow.policy.cancelling import Probed
 from hedgerow.probe import store
 from hedgerow.probe.result import Finding, Level, Phase, Result
-from tests.effects.support import WHOLE, Sent, Story, after, effect_of, every, settings, tell
+from tests.effects.support import SILENT, WHOLE, Sent, Story, after, effect_of, every, settings, tell
 
 KEY = "targets.<name>.on_cancel_failure"
 FAILS = Probed(False, False, "streams (mid_stream): 400 tokens more; probed 2026-12-01", "2026-12-01")
@@ -122,6 +122,29 @@ def test_a_race_asks_nobody_who_is_not_to_be_hedged_to() -> None:
 def test_targets_in_turn_are_first_as_ever() -> None:
     told = {"targets.b.on_cancel_failure": "disable", "routes.fast.order": "rotate"}
     assert tell(settings(told), {}, every(1.0, 6), probed={"b": FAILS}).firsts() == "abcabc"
+
+
+@pytest.mark.parametrize(
+    ("found", "dearer"), [({}, False), ({"b": WORKS}, False), ({"b": FAILS}, True), ({"b": ONLY_WHOLE}, False)]
+)
+def test_a_loser_of_which_it_is_known_that_it_goes_on_is_reckoned_to_cost_all_of_its_answer(
+    found: Mapping[str, Probed], dearer: bool
+) -> None:
+    """The same as `billed_on_cancel` would say, which goes before it."""
+
+    def bill(changes: Mapping[str, object], found: Mapping[str, Probed]) -> int | None:
+        priced = {"targets.b.price": {"input": 1, "output": 10}, "routes.fast.hedge.max_hedges": 1, **DELAY, **changes}
+        told = tell(settings(priced), {"a": after(5.0), "b": SILENT}, [Sent()], probed=found)
+        [billed] = told.of(RequestBilled)
+        assert billed.bills[1].target == "b"
+        return billed.bills[1].nanousd
+
+    full, generated = (bill({"targets.b.billed_on_cancel": value}, {}) for value in ("full", "generated"))
+    assert full is not None
+    assert generated is not None
+    assert full > generated
+    assert bill({}, found) == (full if dearer else generated)
+    assert bill({"targets.b.billed_on_cancel": "generated"}, found) == generated
 
 
 @effect_of("server.probes")

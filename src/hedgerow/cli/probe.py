@@ -71,7 +71,7 @@ def probe(
     settings = settings_of(config, None)
     names = list(settings.targets) if target is None else [target]
     jobs = [_job(settings, name, calls, tokens, model, key_env) for name in names]
-    _consent(jobs, settings, yes=yes)
+    _consent(jobs, yes=yes)
     raise typer.Exit(_probe(jobs, settings, config, as_json=format_ == "json"))
 
 
@@ -99,12 +99,12 @@ def _job(settings: Settings, name: str, calls: int, tokens: int, model: str | No
     return Job(name, blueprint, family, asked, calls, tokens)
 
 
-def _consent(jobs: list[Job], settings: Settings, *, yes: bool) -> None:
+def _consent(jobs: list[Job], *, yes: bool) -> None:
     """Say what is about to be sent, and ask."""
     from hedgerow.cli.probe_words import plan
 
     for job in jobs:
-        typer.echo(plan(job, settings.targets[job.name]), err=True)
+        typer.echo(plan(job), err=True)
     if yes:
         return
     if not sys.stdin.isatty():
