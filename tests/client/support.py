@@ -135,7 +135,7 @@ def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
         logging.getLogger("asyncio").removeHandler(heard)
-    gc.collect()  # what was forgotten speaks up when it is collected
+    gc.collect(1)  # what was forgotten speaks up when it is collected
     assert said == []
     assert heard.lines == []
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import wraps
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from hedgerow.client.hedger import Hedger
 from hedgerow.client.options import Options
@@ -13,6 +13,8 @@ from hedgerow.client.settings import Policy, Rules
 from hedgerow.client.stream import Winner
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+S = TypeVar("S")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -25,6 +27,12 @@ class Hedged(Protocol[P, T_co]):
         """What is behind it; called, it gives the `Result`."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = ..., /) -> Self: ...
+    @overload
+    def __get__(
+        self: Hedged[Concatenate[S, Q], T], instance: S, owner: type[Any] | None = ..., /
+    ) -> Callable[Q, T]: ...
 
 
 class Hedging(Protocol):

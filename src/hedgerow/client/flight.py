@@ -110,6 +110,8 @@ class Flight:
 
     def cancel(self, attempt: int, failure: Failure | None) -> None:
         loser = self.attempts[attempt]
+        if loser.over:  # it failed in this very turn of the loop
+            return
         if failure is not None:
             loser.cancel()
             loser.error = TimeoutError(failure.message)

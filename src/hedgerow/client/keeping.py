@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from hedgerow.client import records
+from hedgerow.client.closing import close
 from hedgerow.client.result import Alternative
 from hedgerow.events import Outcome
 
@@ -20,7 +21,7 @@ T = TypeVar("T")
 class Alternatives(Generic[T]):
     """An async iterator over the answers of a call's losers, as they come; it ends with the last of them.
 
-    Several tasks may read it: each answer goes to one of them.
+    Several tasks may read it: each answer goes to one of them. What it gives is the reader's to close, if that can be.
     """
 
     def __init__(self, flight: Flight | None = None) -> None:
@@ -38,6 +39,12 @@ class Alternatives(Generic[T]):
         """Nobody wants what the others would say: break them off."""
         for loser in list(self._running):
             self._too_late(loser)
+
+    async def aclose(self) -> None:
+        """Nobody wants any more: break off those that run, and close what was said and not taken."""
+        self.stop()
+        while self._said:
+            await close(self._said.popleft().value)
 
     def expect(self, loser: Attempt, seconds: float) -> None:
         """Let this loser run on, for so long at most."""

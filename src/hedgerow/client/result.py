@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import GetSetDescriptorType, MemberDescriptorType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from hedgerow.errors import HedgerowError
 from hedgerow.events import Failure, Outcome, Reason, Role
+
+if TYPE_CHECKING:
+    from hedgerow.client.keeping import Alternatives
 
 T = TypeVar("T")
 
@@ -52,7 +55,7 @@ class Result(Generic[T]):
         latency: float,
         hedged: bool,
         reason: Reason | None,
-        alternatives: AsyncIterator[Alternative[Any]],
+        alternatives: Alternatives[Any],
     ) -> None:
         self.value = value
         self.target = target
@@ -110,9 +113,6 @@ def every_attempt_failed(attempts: Sequence[AttemptRecord], said: BaseException 
 
 
 _kinds: dict[type[Exception], type[EveryAttemptFailed]] = {}
-_OWN = frozenset(
-    {"__cause__", "__context__", "__dict__", "__suppress_context__", "__traceback__", "__weakref__", "args"}
-)
 
 
 def _also(error: Exception) -> EveryAttemptFailed:
@@ -130,7 +130,7 @@ def _also(error: Exception) -> EveryAttemptFailed:
     made.__dict__.update(error.__dict__)
     for each in reversed(kind.__mro__):  # what is not in its __dict__: slots, and what C keeps, as of an OSError
         for name, field in vars(each).items():
-            if isinstance(field, MemberDescriptorType | GetSetDescriptorType) and name not in _OWN:
+            if isinstance(field, MemberDescriptorType | GetSetDescriptorType) and not name.startswith("__"):
                 with suppress(Exception):
                     setattr(made, name, getattr(error, name))
     return made  # type: ignore[no-any-return]  # made of a class that is one

@@ -1,0 +1,193 @@
+"""Uses every public name of `hedgerow` as callers do: read by mypy and pyright, and never run.
+
+`assert_type` says what each infers, so a change that a caller's type checker would notice is noticed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, assert_type
+
+import anthropic
+import openai
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+import hedgerow
+from hedgerow import (
+    Alternative,
+    AttemptRecord,
+    Completion,
+    EveryAttemptFailed,
+    Hedger,
+    Held,
+    Policy,
+    Result,
+    Target,
+    Winner,
+    chain,
+    hedge,
+    hedge_sync,
+    hedged,
+    hedged_completion,
+    race,
+)
+from hedgerow.client.sync import SyncHeld, SyncWinner
+from hedgerow.events import Event, FailureClass, Outcome, Reason, Role
+
+ALL: Sequence[str] = hedgerow.__all__
+
+
+async def text() -> str:
+    return "text"
+
+
+async def translate(prompt: str, *, temperature: float = 0.0) -> str:
+    return prompt
+
+
+async def items() -> AsyncIterator[int]:
+    yield 1
+
+
+@asynccontextmanager
+async def session() -> AsyncIterator[bytes]:
+    yield b""
+
+
+@asynccontextmanager
+async def events() -> AsyncIterator[AsyncIterator[int]]:
+    yield items()
+
+
+async def plain_values() -> None:
+    result = await hedge(text, text, delay="p95", budget=0.05, deadline=10, gate=bool, name="greeting")
+    assert_type(result, Result[str])
+    assert_type(result.value, str)
+    assert_type(result.target, str)
+    assert_type(result.latency, float)
+    assert_type(result.hedged, bool)
+    assert_type(result.reason, Reason | None)
+    assert_type(result.attempts, tuple[AttemptRecord, ...])
+    async for other in result.alternatives:
+        assert_type(other, Alternative[Any])
+        assert_type(other.role, Role)
+    assert_type(await race(text, text, losers="keep"), Result[str])
+    assert_type(await chain(text, text, first_token_timeout="2s"), Result[str])
+    assert_type(await hedge(translate, translate, args=("hi",), kwargs={"temperature": 0.5}), Result[str])
+    assert_type(await hedge(partial(translate, "hi"), lambda: translate("hi")), Result[str])
+    target = Target(call=text, name="first", account="key", region="eu", first_token=2.0)
+    assert_type(await hedge(target, text), Result[str])
+
+
+async def streams_and_contexts() -> None:
+    assert_type(await hedge(items, items, first_token=bool), Result[Winner[int]])
+    assert_type(await hedge(events, events), Result[Winner[int]])
+    assert_type(await hedge(session, session), Result[Held[bytes]])
+    async with (await hedge(items)).value as winner:
+        async for item in winner:
+            assert_type(item, int)
+    async with (await hedge(session)).value as held:
+        assert_type(held, bytes)
+    await (await race(items)).value.aclose()
+    await (await chain(session)).value.aclose()
+
+
+async def of_sdks(client: openai.AsyncOpenAI, other: anthropic.AsyncAnthropic) -> None:
+    async def create() -> ChatCompletion:
+        return await client.chat.completions.create(model="m", messages=[])
+
+    async def stream() -> openai.AsyncStream[ChatCompletionChunk]:
+        return await client.chat.completions.create(model="m", messages=[], stream=True)
+
+    assert_type(await hedge(create, create), Result[ChatCompletion])
+    assert_type(await hedge(stream, stream), Result[Winner[ChatCompletionChunk]])
+    await hedge(lambda: other.messages.stream(max_tokens=1, model="m", messages=[]))
+
+
+async def objects() -> None:
+    def told(event: Event) -> None: ...
+
+    def classify(error: BaseException) -> FailureClass | None:
+        return FailureClass.FATAL_REQUEST if isinstance(error, KeyError) else None
+
+    hedger = Hedger(
+        "translate",
+        [translate, translate],
+        Policy(delay="p90", max_hedges=2, budget=None, mode="shadow"),
+        gate=[bool, lambda answer: "short" if len(answer) < 3 else None],
+        classify=classify,
+        size=lambda prompt, **_: len(prompt) // 4,
+        listeners=[told],
+        grace=2.0,
+    )
+    assert_type(hedger, Hedger[str])
+    assert_type(await hedger("hi", temperature=0.5), Result[str])
+    assert_type(hedger.state(), dict[str, Any])
+    await hedger.aclose(within=2)
+    assert_type(Hedger("numbers", [items, items]), Hedger[Winner[int]])
+    assert_type(Hedger("sessions", [session]), Hedger[Held[bytes]])
+
+
+@hedged(translate, delay=0.5)
+async def translated(prompt: str, *, temperature: float = 0.0) -> str:
+    return prompt
+
+
+@hedged(delay="p95")
+async def counted(start: int) -> AsyncIterator[int]:
+    yield start
+
+
+class Service:
+    @hedged(delay=1)
+    async def ask(self, prompt: str) -> int:
+        return len(prompt)
+
+
+async def decorated() -> None:
+    assert_type(await translated("hi", temperature=1.0), str)
+    assert_type(translated.hedger, Hedger[Any])
+    async for number in counted(1):
+        assert_type(number, int)
+    assert_type(await Service().ask("hi"), int)
+
+
+async def errors() -> None:
+    try:
+        await hedge(text)
+    except EveryAttemptFailed as error:
+        for attempt in error.attempts:
+            assert_type(attempt.outcome, Outcome | None)
+            assert_type(attempt.error, BaseException | None)
+
+
+def sync() -> None:
+    assert_type(hedge_sync(text, text, delay=1), Result[str])
+    assert_type(hedge_sync(items), Result[SyncWinner[int]])
+    assert_type(hedge_sync(session), Result[SyncHeld[bytes]])
+    with hedge_sync(session).value as held:
+        assert_type(held, bytes)
+    for item in hedge_sync(items).value:
+        assert_type(item, int)
+
+
+async def completions(client: openai.AsyncOpenAI, other: anthropic.AsyncAnthropic) -> None:
+    answer = await hedged_completion(
+        "Translate: hi",
+        primary=(client, "gpt-x"),
+        backup=(other, "claude-x"),
+        hedge_delay_ms=800,
+        quality_check=lambda said: len(said) > 3,
+        temperature=0,
+    )
+    assert_type(answer, Completion)
+    assert_type(answer.content, str)
+    assert_type(answer.provider, str)
+    await hedged_completion("hi", primary=translate, backup=translate)
+
+
+def what_is_refused(number: int) -> None:
+    hedge_sync(number)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    Hedger("x", [number])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
