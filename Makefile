@@ -29,10 +29,11 @@ check: setup-dev ## what CI runs: format, lint, types, floors, then all tests
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test
 
-lint: setup-dev ## format check, ruff, mypy, import contracts, shell syntax
+lint: setup-dev ## format check, ruff, mypy, pyright on the public API, import contracts, shell syntax
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
+	.venv/bin/basedpyright
 	.venv/bin/lint-imports
 	@for script in .ci/run $$(git ls-files '*.sh' 2>/dev/null); do bash -n "$$script" || exit 1; done
 
