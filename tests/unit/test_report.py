@@ -239,6 +239,12 @@ def test_sides_of_the_wrong_size_are_no_comparison() -> None:
     assert (good.verdict.word, good.mismatch) == ("pays", 1.0)
 
 
+@pytest.mark.parametrize("arm", [HEDGED, HOLDOUT])
+def test_one_side_alone_is_no_comparison(arm: Arm) -> None:
+    found = route(times(long_tailed(2_000), arm))
+    assert (found.verdict.word, p(found, 99.0).change) == ("no_verdict", None)
+
+
 def test_where_most_fail_there_is_no_percentile() -> None:
     failed = [request(None, arm, outcome=Outcome.FAILED, failure=FailureClass.OVERLOADED) for arm in (HEDGED, HOLDOUT)]
     found = route([*experiment(0.5), *failed * 500])

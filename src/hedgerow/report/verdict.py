@@ -19,6 +19,8 @@ UNLIKELY = 0.001
 
 def verdict(percentiles: Sequence[Percentile], cost: Cost, counts: tuple[int, int], mismatch: float | None) -> Verdict:
     """`counts`: requests hedged and held out. `mismatch`: how likely those numbers are."""
+    if not counts[0]:
+        return Verdict(word="no_verdict", text="no verdict: all requests were held out, or none could be hedged")
     if not counts[1]:
         text = "no verdict: there is no experiment (experiment.holdout), so nothing tells what would have been without"
         return Verdict(word="no_verdict", text=text)
