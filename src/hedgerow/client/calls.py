@@ -62,8 +62,9 @@ async def hedge(
     `result.value` is left. `options`: the rules of `Policy` (`delay="p95"`, `budget=0.05`, `deadline=10`...), and
     `gate`, `first_token`, `classify` as for `Hedger`.
 
-    Calls from one place in the code, with the same rules, learn from each other; `name` says so in words. Raises
-    `EveryAttemptFailed`, which is also what the primary raised, and `ValueError` or `TypeError` for what cannot work.
+    Calls of the same functions, or of lambdas of the same place in the code, with the same rules learn from each other;
+    a `name` tells those apart that should not. Raises `EveryAttemptFailed`, which is also what the primary raised, and
+    `ValueError` or `TypeError` for what cannot work.
     """
     return await _flight((primary, *backups), args, kwargs or {}, dict(options)).fly()
 

@@ -69,10 +69,10 @@ def _check(quality_check: Callable[[str], str | bool | None], answer: Any) -> st
     return quality_check(content_of(answer))
 
 
-def _target(model: Model) -> Target[Awaitable[Any]]:
+def _target(model: object) -> Target[Awaitable[Any]]:
     if callable(model):
         return Target(call=model, name=name_of(model) or "model")
-    if list(map(type, model[1:])) != [str]:
+    if not isinstance(model, tuple) or list(map(type, model[1:])) != [str]:
         raise TypeError("a model must be an async function, or a pair of an async client and the name of a model")
     client, name = model
     if hasattr(client, "__enter__") or not (hasattr(client, "chat") or hasattr(client, "messages")):

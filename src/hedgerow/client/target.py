@@ -89,10 +89,10 @@ def place_of(callee: Any) -> object:
     """What stays the same of a callable that is made anew for each call: a lambda's place in the code."""
     code = getattr(callee, "__code__", None)
     if code is not None:
-        return code
+        return code, callee.__name__
     if isinstance(callee, Target):
         return callee.name, callee.account, callee.region, callee.first_token, place_of(callee.call)
     while hasattr(callee, "func"):  # functools.partial
         callee = callee.func
     function = getattr(callee, "__func__", callee)  # of a bound method
-    return getattr(function, "__code__", None) or getattr(function, "__qualname__", type(function))
+    return getattr(function, "__code__", None), getattr(function, "__name__", type(function))
