@@ -114,7 +114,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def started(peer: Peer, installed: Installed, setup: Setup, *, core: int) -> Iterator[Running]:
+def started(peer: Peer, installed: Installed, setup: Setup, *, core: int | str) -> Iterator[Running]:
     """Starts a candidate in a fresh folder, checks its answers, yields it and ends it."""
     shutil.rmtree(setup.work, ignore_errors=True)
     setup.work.mkdir(parents=True)

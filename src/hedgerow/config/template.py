@@ -38,5 +38,6 @@ routes:                                # what clients ask for in the "model" fie
 
 server:
   listen: 127.0.0.1:8080               # :8080 lets other machines connect; then set api_keys
+  # ledger: on                         # what each request took and cost, in hedgerow-ledger.db: hedgerow ledger --help
   # api_keys: ["${HEDGEROW_API_KEY}"]  # keys that clients must present
 """

@@ -15,11 +15,15 @@ import time
 from hedgerow.ledger.inbox import Inbox
 from hedgerow.ledger.record import Reply, decode_hello, encode, frame
 
+NICE = 5
+"""How far it lets others go first: where there is not enough of a processor for both, requests are more urgent."""
+
 
 def main() -> int:
     """Write what comes on standard input; answers go to standard output."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    os.nice(NICE)
     inbox = Inbox(sys.stdin.buffer)
     hello = inbox.read_one()
     if hello is None:
