@@ -136,3 +136,18 @@ def test_what_went_on_is_not_taken_for_the_work_of_others() -> None:
         assert loop.time() == pytest.approx(15.0, abs=0.06)
 
     run_virtual(main)
+
+
+def test_what_had_been_made_of_a_whole_answer_does_not_count_as_going_on() -> None:
+    def late(t: float) -> Look:
+        return Look(int(-0.1 < t < 0.2), 0 if t < -0.1 else 300)
+
+    _, said, _ = judged(late)
+    assert (said.stopped, said.tokens_after) == (True, 0)
+    _, said, _ = judged(lambda t: Look(int(t > -0.1), 0 if t < -0.1 else min(400, 300 + int(100 * max(t, 0.0)))))
+    assert (said.stopped, said.tokens_after) == (False, 50)
+
+
+def test_one_that_was_nearly_whole_tells_nothing() -> None:
+    _, said, _ = judged(lambda t: Look(0, 0 if t < -0.1 else 395))
+    assert (said.stopped, said.note) == (None, "its answer was nearly whole when it was cancelled")

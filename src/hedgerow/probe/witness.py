@@ -16,6 +16,8 @@ Get = Callable[[str], Awaitable[bytes | None]]
 HALF = 0.5
 """What of the rest of an answer must have been generated for the upstream to have gone on. Less is stopping late."""
 
+TOO_LATE = "its answer was nearly whole when it was cancelled"
+
 
 class Cancelled(msgspec.Struct, frozen=True):
     """An attempt that was cancelled. Times are the loop's.
@@ -32,10 +34,13 @@ class Cancelled(msgspec.Struct, frozen=True):
     tokens: int
     closed_after: float | None
 
-    @property
-    def rest(self) -> int:
-        """Tokens that had not come."""
-        return max(1, self.limit - self.tokens)
+    def rest(self, made: int = 0) -> int:
+        """Tokens that were to be generated yet, where that many had been."""
+        return max(1, self.limit - max(self.tokens, made))
+
+    def nearly_whole(self, made: int) -> bool:
+        """Whether too little was left to tell stopping from going on."""
+        return self.rest(made) < self.limit / 10
 
 
 class Said(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from hedgerow.probe.witness import HALF, Cancelled, Get, Said, Ticks, Witness
+from hedgerow.probe.witness import HALF, TOO_LATE, Cancelled, Get, Said, Ticks, Witness
 
 QUIET = 3.0
 """Seconds to wait for others to be done, before an attempt."""
@@ -51,6 +51,8 @@ class GaugeWitness(Witness):
         self._look = look
         self._live = live
         self._tokens: int | None = None
+        self._made = 0
+        """Tokens of the attempt by the first look after its cancel: of a whole answer nothing had come."""
         self._ours_until = 0.0
         """By when an answer of ours that went on is done."""
         self._clock = asyncio.get_running_loop().time
@@ -68,7 +70,7 @@ class GaugeWitness(Witness):
     async def after(self, cancelled: Cancelled) -> Said:
         """Look until it is idle, or has generated what was cancelled."""
         idle_since: float | None = None
-        still_since, more = cancelled.at, 0
+        still_since, more, self._made = cancelled.at, 0, -1
         look: Look | None = None
         ticks = Ticks(_STEP, cancelled.ends_at + MARGIN)
         async for now in ticks:
@@ -86,6 +88,8 @@ class GaugeWitness(Witness):
                 return Said(False, "", None, more)
             idle_since = None if look.busy else (now if idle_since is None else idle_since)
             if idle_since is not None and now - idle_since >= SETTLED:
+                if cancelled.nearly_whole(self._made):
+                    return Said(None, TOO_LATE)
                 return Said(True, "", idle_since, more if self._live else None)
         return self._at_the_end(look, still=self._clock() - still_since, more=more)
 
@@ -100,14 +104,18 @@ class GaugeWitness(Witness):
         return Said(None, "it says that it is busy, and has not counted the tokens")
 
     def _more(self, look: Look, cancelled: Cancelled) -> int:
-        """Tokens generated beyond those that came."""
+        """Tokens generated since the cancel."""
         if look.tokens is None or self._tokens is None:
             return 0
-        return max(0, look.tokens - self._tokens - cancelled.tokens)
+        made = look.tokens - self._tokens
+        if self._made < 0:
+            self._made = max(made if self._live else 0, cancelled.tokens)
+        return max(0, made - self._made)
 
     def _too_many(self, cancelled: Cancelled) -> float:
         """Tokens after the cancel that tell that it went on: nearly any, where only whole answers are counted."""
-        return HALF * cancelled.rest if self._live else max(_FEW, _TENTH * cancelled.rest)
+        rest = cancelled.rest(self._made)
+        return HALF * rest if self._live else max(_FEW, _TENTH * rest)
 
 
 _SAMPLE = re.compile(rb"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{[^\n]*\})? +([0-9.eE+-]+)(?: |$)", re.MULTILINE)

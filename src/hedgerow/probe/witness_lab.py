@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from hedgerow.probe.witness import HALF, Cancelled, Get, Said, Ticks, Witness
+from hedgerow.probe.witness import HALF, TOO_LATE, Cancelled, Get, Said, Ticks, Witness
 
 
 class _Record(msgspec.Struct):
@@ -67,7 +67,10 @@ class LabWitness(Witness):
             return Said(False, "it is still at it", noticed)
         if record.left_at is None:
             return Said(None, "it was done before it saw the cancel", None, 0)
-        return Said(record.tokens_after < HALF * cancelled.rest, "", noticed, record.tokens_after)
+        made = record.tokens - record.tokens_after
+        if cancelled.nearly_whole(made):
+            return Said(None, TOO_LATE, noticed, record.tokens_after)
+        return Said(record.tokens_after < HALF * cancelled.rest(made), "", noticed, record.tokens_after)
 
     async def _record(self, key: str) -> _Record | None:
         body = await self._get(f"/lab/log?key={quote(key, safe='')}")

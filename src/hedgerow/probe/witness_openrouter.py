@@ -54,7 +54,7 @@ class OpenRouterWitness(Witness):
             tokens = None if found is None else _tokens(found)
             if found is None or tokens is None:
                 continue
-            stopped = tokens - cancelled.tokens < HALF * cancelled.rest
+            stopped = tokens - cancelled.tokens < HALF * cancelled.rest()
             cost = "" if found.total_cost is None else f", ${found.total_cost:.6f}"
             by = f" by {found.provider_name}" if found.provider_name else ""
             return Said(stopped, f"{tokens} tokens charged{cost}{by}", now, max(0, tokens - cancelled.tokens))
