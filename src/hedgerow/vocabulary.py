@@ -29,7 +29,7 @@ class Outcome(StrEnum):
     SUPERSEDED = "superseded"
     REJECTED = "rejected"
     KEPT = "kept"
-    """It lost, ran on, and its whole answer is kept as an alternative."""
+    """It lost and ran on to its end; its answer is kept as an alternative, unless its route only drains losers."""
     FAILED = "failed"
     FAILED_AFTER_COMMIT = "failed_after_commit"
     CLIENT_GONE = "client_gone"

@@ -34,9 +34,10 @@ def page(at: float, request: int = 1) -> Sent:
 
 @effect_of("routes.<name>.losers")
 @pytest.mark.parametrize(
-    ("losers", "outcome", "status"), [("cancel", Outcome.SUPERSEDED, 404), ("keep", Outcome.KEPT, 200)]
+    ("losers", "outcome", "status"),
+    [("cancel", Outcome.SUPERSEDED, 404), ("keep", Outcome.KEPT, 200), ("drain", Outcome.KEPT, 404)],
 )
-def test_losers_are_broken_off_or_kept(key: str, losers: str, outcome: Outcome, status: int) -> None:
+def test_losers_are_broken_off_or_kept_or_drained(key: str, losers: str, outcome: Outcome, status: int) -> None:
     story = raced({key: losers}, page(9.0))
     assert (loser(story), story.clients[1].status) == (outcome, status)
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from hedgerow.events import Certainty, Outcome, RequestBilled, RequestFinished
+from hedgerow.gateway.core import Limits
 from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
@@ -127,3 +128,50 @@ def test_a_price_that_nobody_knows_is_told_of_once(caplog: pytest.LogCaptureFixt
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "targets.a.price: none is known for 'model-a', so nothing is known of what that costs"
     ]
+
+
+LONG = Answer([(3.0, WORD), *[(0.5, WORD)] * 20, (0.0, REPORT)])
+DRAIN = KeepSettings(time=30.0, drains=True)
+
+
+def test_a_loser_that_is_drained_is_read_to_its_end_and_costs_what_it_reports() -> None:
+    world = play({"a": LONG, "b": TOLD}, ask, policy=POLICY, prices=PRICES, keep=DRAIN)
+    (one,) = billed(world)
+    assert one.at == 13.0
+    assert outcomes(one) == [(0, "a", Outcome.KEPT, Certainty.EXACT, 42), (1, "b", Outcome.WON, Certainty.EXACT, 42)]
+    assert len(world.gateway.keeping) == 0
+
+
+def test_nothing_of_what_is_drained_is_held_however_long_it_is() -> None:
+    held: list[int] = []
+
+    async def story(world: World) -> None:
+        world.request()
+        await asyncio.sleep(3.0)
+        (straggler,) = world.gateway.keeping.stragglers
+        for _ in range(15):
+            await asyncio.sleep(0.5)
+            held.append(sum(map(len, straggler._attempt.held)))
+
+    limits = Limits(held_bytes=3 * len(WORD))
+    (one,) = billed(play({"a": LONG, "b": TOLD}, story, policy=POLICY, prices=PRICES, keep=DRAIN, limits=limits))
+    assert one.bills[0].outcome is Outcome.KEPT
+    assert set(held) == {0}
+
+
+def test_draining_is_bounded() -> None:
+    scripts = {"a": LONG, "b": TOLD}
+    brief = KeepSettings(time=5.0, drains=True)
+    (one,) = billed(play(scripts, ask, policy=POLICY, prices=PRICES, keep=brief))
+    assert (one.bills[0].outcome, one.at) == (Outcome.SUPERSEDED, 7.5)
+    poor = KeepSettings(tokens=1, drains=True)
+    (one,) = billed(play(scripts, ask, policy=POLICY, prices=PRICES, keep=poor))
+    assert (one.bills[0].outcome, one.at) == (Outcome.SUPERSEDED, 3.0)
+
+
+def test_a_request_that_may_not_be_stored_is_drained_all_the_same() -> None:
+    async def story(world: World) -> None:
+        world.request(headers=[(b"cache-control", b"no-store")])
+
+    (one,) = billed(play({"a": LONG, "b": TOLD}, story, policy=POLICY, prices=PRICES, keep=DRAIN))
+    assert one.bills[0].outcome is Outcome.KEPT

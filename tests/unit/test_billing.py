@@ -35,7 +35,7 @@ def end(outcome: Outcome = Outcome.SUPERSEDED, usage: Usage | None = None, **mor
         "outcome": outcome,
         "launched_at": 0.0,
         "headers_at": 0.5,
-        "first_token_at": None,
+        "first_token_at": 0.6,
         "ended_at": 1.0,
         "status": 200,
         "received_bytes": 0,
@@ -126,8 +126,8 @@ def test_its_prompt_is_the_one_that_another_attempt_of_its_model_reported() -> N
     [
         (OnCancel.FULL, (160, 90 + 10 * EXPECTED_OUTPUT, None, ESTIMATED)),
         (OnCancel.GENERATED, (160, 160, None, AT_LEAST)),
-        (OnCancel.INPUT, (90, 90, 90, EXACT)),
-        (OnCancel.NONE, (0, 0, 0, EXACT)),
+        (OnCancel.INPUT, (90, 90, None, AT_LEAST)),
+        (OnCancel.NONE, (0, 0, None, ESTIMATED)),
     ],
 )
 @pytest.mark.parametrize("outcome", [Outcome.SUPERSEDED, Outcome.CLIENT_GONE, Outcome.REJECTED, Outcome.FAILED])
@@ -138,6 +138,15 @@ def test_what_its_provider_bills_for_a_cancel_says_what_it_costs(
     ended = end(outcome, partial(90, 7), failure=failure)
     assert sums(bill(ended, Terms(PRICE, stream=mode))) == expected
     assert sums(bill(msgspec.structs.replace(ended, stream=False), Terms(PRICE, whole=mode))) == expected
+
+
+def test_an_answer_may_have_been_whole_before_the_cancel_was_seen() -> None:
+    ended = end(usage=partial(90, 7), output_limit=30)
+    assert [bill(ended, Terms(PRICE, stream=mode)).most for mode in OnCancel] == [390] * 4
+
+
+def test_what_is_reported_before_a_first_token_counts_no_tokens_for_sure() -> None:
+    assert sums(bill(end(usage=partial(90, 1), first_token_at=None), TERMS)) == (90, 100, None, ESTIMATED)
 
 
 def test_a_provider_that_generates_to_the_end_is_taken_to_say_as_much_as_the_winner() -> None:
@@ -162,10 +171,12 @@ def test_cached_and_written_tokens_have_their_own_price() -> None:
     assert sums(bill(end(Outcome.WON, usage), Terms(price))) == (700, 700, 700, EXACT)
 
 
-def test_for_how_long_something_was_written_to_a_cache_is_not_told() -> None:
+def test_for_how_long_something_was_written_to_a_cache_is_not_always_told() -> None:
     price = Price(1_000_000, 10_000_000, cache_write=1_250_000, cache_write_1h=2_000_000)
     usage = Usage(1_000, 10, cache_write_tokens=200)
     assert sums(bill(end(Outcome.WON, usage), Terms(price))) == (1_150, 1_150, 1_300, AT_LEAST)
+    told = Usage(1_000, 10, cache_write_tokens=200, cache_write_1h_tokens=100)
+    assert sums(bill(end(Outcome.WON, told), Terms(price))) == (1_225, 1_225, 1_225, EXACT)
     assert sums(bill(end(Outcome.WON, Usage(1_000, 10)), Terms(price))) == (1_100, 1_100, 1_100, EXACT)
 
 
@@ -247,7 +258,9 @@ def test_one_model_has_many_names() -> None:
 # --- whatever comes --------------------------------------------------------------------------------------------------
 
 counts = st.none() | st.integers(0, 10**6)
-usages = st.none() | st.builds(Usage, counts, counts, counts, counts, counts, source=st.sampled_from(list(UsageSource)))
+usages = st.none() | st.builds(
+    Usage, counts, counts, counts, counts, counts, counts, source=st.sampled_from(list(UsageSource))
+)
 rates = st.integers(0, 10**8)
 flat = st.builds(Price, rates, rates, rates, st.none() | rates, st.none() | rates, st.none() | rates)
 prices = st.builds(

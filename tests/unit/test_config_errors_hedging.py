@@ -318,7 +318,7 @@ CONTRADICTIONS = [
     ),
     (
         route("keep: {ttl: 1m}"),
-        ["6: routes.r.keep: has no effect while routes.r.losers is cancel; set keep there"],
+        ["6: routes.r.keep: has no effect while routes.r.losers is cancel; set keep or drain there"],
     ),
     (
         route("losers: keep\n    keep: {max_usd: 1}"),

@@ -17,7 +17,7 @@ class World:
     """Two requests: "0" answered by alpha alone, "1" by beta after alpha was silent for too long."""
 
     def __init__(self) -> None:
-        self.accounts = {"alpha": Accounts(Prices(0, 0)), "beta": Accounts(Prices(0, 0))}
+        self.accounts = {"alpha": Accounts(Prices(0, 0, 0)), "beta": Accounts(Prices(0, 0, 0))}
         self.answers = [self.win("alpha", "0", attempts=1)]
         self.loser = self.open("alpha", "1")
         self.answers.append(self.win("beta", "1", attempts=2))

@@ -176,10 +176,11 @@ def test_money_is_counted_in_whole_nano_dollars_rounded_half_up() -> None:
     prices = Prices.usd_per_million(0.0375, 0.15)
     assert [prices.bill(tokens, 0) for tokens in (1, 2, 1_000_000)] == [38, 75, 37_500_000]
     assert prices.bill(1, 1) == 188
+    assert Prices.usd_per_million(0.0375, 0.15, 0.01).bill(3, 1, 2) == 38 + 20 + 150
 
 
 def test_a_long_run_forgets_the_oldest_requests_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hedgerow.lab.accounts.KEYS_REMEMBERED", 2)
-    accounts = Accounts(Prices(0, 0))
+    accounts = Accounts(Prices(0, 0, 0))
     seen = [accounts.open(key=k, model="m", stream=True, input_tokens=1, now=0.0).seen for k in "aabcca"]
     assert seen == [0, 1, 0, 0, 1, 0]

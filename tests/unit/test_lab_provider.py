@@ -258,6 +258,22 @@ def test_a_client_that_leaves_stops_generation_and_its_tokens_are_wasted(
 
 
 @pytest.mark.parametrize(
+    ("mode", "dollars"), [("full", 9 * 250 + 3 * 2000), ("generated", 9 * 250 + 2000), ("input", 9 * 250), ("none", 0)]
+)
+def test_what_a_cancel_costs_is_as_the_lab_is_told(mode: str, dollars: int) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        bench = Bench(loop, LabOptions(billed_on_cancel=mode))
+        client = bench.chat(EXACT)
+        await sleep(loop, 1.1)
+        client.leave()
+        [record] = bench.log()
+        assert (record["tokens"], record["planned"], record["billed_nano_usd"]) == (1, 3, dollars)
+        assert bench.stats()["billed_nano_usd"] == dollars
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(
     ("leave_at", "stream", "ending", "before"),
     [
         (0.5, True, "cancelled_before_token", 0),

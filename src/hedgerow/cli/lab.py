@@ -84,6 +84,18 @@ def lab(
             "--ignore-cancel", rich_help_panel=ANSWERS, help="Generate and bill to the end when a client leaves."
         ),
     ] = False,
+    billed_on_cancel: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=ANSWERS,
+            metavar="full|generated|input|none",
+            help="What an answer costs whose client has left. \\[default: generated]",
+        ),
+    ] = None,
+    cached: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=ANSWERS, help="Share of each prompt that is said to come from a cache, 0 to 1."),
+    ] = None,
     model: Annotated[
         list[str] | None, typer.Option(rich_help_panel=ANSWERS, help="What /v1/models lists. May be repeated.")
     ] = None,
@@ -92,6 +104,9 @@ def lab(
     ] = None,
     output_price: Annotated[
         float | None, typer.Option(rich_help_panel=ANSWERS, help="Dollars per million generated tokens.")
+    ] = None,
+    cached_price: Annotated[
+        float | None, typer.Option(rich_help_panel=ANSWERS, help="Dollars per million prompt tokens from the cache.")
     ] = None,
 ) -> None:
     """Run a simulated provider that speaks OpenAI's, Anthropic's and Gemini's APIs, with latencies of your choice.

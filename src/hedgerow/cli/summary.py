@@ -70,7 +70,7 @@ def more(route: Route) -> Iterator[str]:
     if route.gates.require:
         names = ", ".join(str(gate.__struct_config__.tag) for gate in route.gates.require)
         yield f"{'strict ' if route.gates.strict else ''}gates {names}"
-    if route.losers == "keep":
+    if route.losers != "cancel":
         yield f"losers run on for {show_duration(route.keep.max_time)}"
     if route.idempotency.window is not None:
         yield f"idempotency keys hold for {show_duration(route.idempotency.window)}"

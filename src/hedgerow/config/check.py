@@ -112,9 +112,12 @@ def _keep(name: str, route: Route, targets: Mapping[str, Target]) -> Iterator[Pr
     if route.losers == "cancel":
         if route.keep.model_fields_set:
             yield Problem(
-                here, f"has no effect while {show_path(('routes', name, 'losers'))} is cancel; set keep there"
+                here, f"has no effect while {show_path(('routes', name, 'losers'))} is cancel; set keep or drain there"
             )
         return
+    for key in sorted({"ttl", "scope"} & route.keep.model_fields_set) if route.losers == "drain" else ():
+        losers = show_path(("routes", name, "losers"))
+        yield Problem((*here, key), f"has no effect while {losers} is drain, which keeps nothing; drop it")
     for each in route.targets if route.keep.max_usd is not None else ():
         if each in targets and not targets[each].counts_money:
             price = show_path(("targets", each, "price"))

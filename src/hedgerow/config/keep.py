@@ -10,7 +10,7 @@ from hedgerow.config.fields import duration, one_of, whole
 
 
 class Keep(Model):
-    """How far losers run on with `losers: keep`, and how long what they say is kept."""
+    """How far losers run on with `losers: keep` or `drain`, and how long what they say is kept."""
 
     max_time: Annotated[float, duration(0.001, DAY)] = 30.0
     """How long after the win a loser may take to be whole."""

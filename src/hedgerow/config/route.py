@@ -84,9 +84,11 @@ it is `fastest` unless set. See [the order of targets](order.md)."""
     gates: Annotated[Gates, GATES_OR_LIST] = Gates()
     failover: Failover = Failover()
     spend: Spend = Spend()
-    losers: Annotated[Literal["cancel", "keep"], one_of("cancel", "keep")] = "cancel"
+    losers: Annotated[Literal["cancel", "keep", "drain"], one_of("cancel", "keep", "drain")] = "cancel"
     """What becomes of attempts that lose. `cancel`: they are broken off at once. `keep`: they run on for a while, and \
-their answers can be fetched beside the one that won. See [alternatives](alternatives.md)."""
+their answers can be fetched beside the one that won. See [alternatives](alternatives.md). `drain`: they are read to \
+the end within the bounds of `keep`, and nothing of them is kept but the tokens that they report: exact costs, where \
+a cancel saves nothing."""
     keep: Keep = Keep()
     background: Annotated[bool, FLAG] = False
     """`true`: nobody waits for these requests, so they are never hedged. Requests that name a batch or flex service \

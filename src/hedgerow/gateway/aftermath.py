@@ -1,11 +1,12 @@
-"""What comes after the win where losers are kept: they run on for a while, and what they say is kept beside the answer.
+"""What comes after the win where losers run on for a while: what they say is kept beside the answer, or only counted.
 
-A request of a route that keeps no losers has none of this.
+A request of a route that cancels its losers has none of this.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -35,9 +36,13 @@ _IGNORE: Callable[[bytes], object] = len
 
 
 def aftermath_of(flight: Flight, target: bytes, body: bytes) -> Aftermath | None:
-    """What is to come after the win; None where nothing of the request is or may be kept."""
+    """What is to come after the win; None where losers do not run on, or nothing of the request may be kept."""
     settings = flight.route.keep
-    if settings is None or not flight.protocol.hedgeable or NO_STORE in flight.ask.traits or forbids_storing(body):
+    if settings is None or not flight.protocol.hedgeable:
+        return None
+    if settings.drains:
+        return Aftermath(flight, settings, None)
+    if NO_STORE in flight.ask.traits or forbids_storing(body):
         return None
     digest = content_of(flight.protocol.name, flight.route.name, target, body) if settings.by_content else None
     return Aftermath(flight, settings, None if digest is None else (flight.ask.tenant, digest))
@@ -79,14 +84,18 @@ class Straggler:
         """A first token is here, or the whole of an answer that is not streamed."""
         if self._attempt.whole is not None:
             self._keep(self._attempt.whole)
-        else:
-            self.feed(b"")
+            return
+        if self._aftermath.drains:
+            self._attempt.held_limit = sys.maxsize
+        self.feed(b"")
 
     def feed(self, data: bytes) -> None:
         """Another piece of the stream."""
         attempt, scanner = self._attempt, self._attempt.scanner
         if scanner is None or self._done:
             return
+        if self._aftermath.drains:
+            attempt.held.clear()
         if scanner.watch(data):
             self.over(clean=True)
             if attempt.call is not None:
@@ -152,6 +161,11 @@ class Aftermath:
             self._keeping.shared.run(self._ask_others(self._keeping.shared, content))
 
     @property
+    def drains(self) -> bool:
+        """Whether losers are only read to their ends."""
+        return self._settings.drains
+
+    @property
     def keeps(self) -> bool:
         """Whether something is or will be kept of the request."""
         return self._record is not None
@@ -181,7 +195,7 @@ class Aftermath:
     def won(self) -> None:
         """The winner is about to be delivered."""
         flight, keeping = self.flight, self._keeping
-        if self._running or self._earlier or keeping.has(self._content):
+        if not self.drains and (self._running or self._earlier or keeping.has(self._content)):
             whose = flight.request_id, flight.route.name, flight.ask.tenant
             self._record = Record(*whose, self._content, 1 + len(self._running), self._settings.ttl)
             keeping.open(self._record, self._earlier)

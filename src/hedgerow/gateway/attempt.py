@@ -42,7 +42,6 @@ class Attempt(Forwarder):
         "_error_limit",
         "_feed",
         "_flight",
-        "_held_limit",
         "call",
         "committed",
         "done",
@@ -51,6 +50,7 @@ class Attempt(Forwarder):
         "headers",
         "headers_at",
         "held",
+        "held_limit",
         "index",
         "launched_at",
         "probe",
@@ -68,7 +68,7 @@ class Attempt(Forwarder):
         self.last_data_at = now
         self.received = 0
         self._flight = flight
-        self._held_limit = held_limit
+        self.held_limit = held_limit
         self._feed: Callable[[bytes], Verdict | None] | None = None
         self._error_limit: TimerHandle | None = None
         self._decoder: encoding.Decoder | None = None
@@ -126,7 +126,7 @@ class Attempt(Forwarder):
             keep(held, data)
         else:
             held.append(data)
-        if self.received > self._held_limit:
+        if self.received > self.held_limit:
             (self.trial or self).too_long()
         elif (feed := self._feed) is not None and (verdict := feed(data)) is not None:
             self._judged(verdict)
@@ -287,7 +287,7 @@ class Attempt(Forwarder):
 
     def too_long(self) -> None:
         """More has come than may be held."""
-        self.give_up(f"more than {self._held_limit} bytes came before a first token")
+        self.give_up(f"more than {self.held_limit} bytes came before a first token")
 
     def _error_overdue(self) -> None:
         self.give_up(f"its body was not whole within {ERROR_BODY_LIMIT:g} s")

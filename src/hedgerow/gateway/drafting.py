@@ -161,7 +161,8 @@ def _keep(route: config.Route) -> KeepSettings | None:
     keep = route.keep
     if route.losers == "cancel":
         return None
-    return KeepSettings(keep.max_time, keep.max_usd, keep.max_tokens, keep.ttl, keep.scope == "content")
+    drains = route.losers == "drain"
+    return KeepSettings(keep.max_time, keep.max_usd, keep.max_tokens, keep.ttl, keep.scope == "content", drains)
 
 
 def _headers(hedge: config.Hedge) -> Iterable[tuple[str, str]]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from hedgerow.errors import ConfigError
+from hedgerow.lab.accounts import OnCancel
 from hedgerow.lab.app import run
 from hedgerow.lab.options import LabOptions
 from hedgerow.lab.presets import PRESETS
@@ -38,9 +39,12 @@ def parser() -> argparse.ArgumentParser:
     add("--tokens", type=int, help="length of an answer without a limit (default: the preset's)")
     add("--fault", metavar="MIX", help="faults by probability, e.g. 429:0.01,cut:0.005,stall:0.01")
     add("--ignore-cancel", action="store_true", help="generate and bill to the end when a client leaves")
+    add("--billed-on-cancel", choices=[*OnCancel], help="what an answer costs whose client left (default: generated)")
+    add("--cached", type=float, help="share of each prompt that is said to come from a cache, 0 to 1 (default: 0)")
     add("--model", action="append", dest="models", help="what /v1/models lists; may be repeated")
     add("--input-price", type=float, help="dollars per million prompt tokens (default: 0.25)")
     add("--output-price", type=float, help="dollars per million generated tokens (default: 2)")
+    add("--cached-price", type=float, help="dollars per million prompt tokens from the cache (default: as any other)")
     return parser
 
 

@@ -29,12 +29,26 @@ class Ending(StrEnum):
     CANCELLED_MID_STREAM = "cancelled_mid_stream"
 
 
+class OnCancel(StrEnum):
+    """What a request costs whose client has left."""
+
+    FULL = "full"
+    """As much as if it had stayed."""
+    GENERATED = "generated"
+    """Its prompt and what was generated."""
+    INPUT = "input"
+    """Its prompt."""
+    NONE = "none"
+    """Nothing."""
+
+
 class Record(msgspec.Struct, kw_only=True):
     """One request. Times are None where it did not get that far.
 
     `seen` counts earlier requests with the same key. `ttft` is the planned time to first token in seconds, already
-    divided by the lab's speed; None for an answer that is an error. `tokens` have been generated, `input_tokens` is
-    an estimate (4 characters a token), `billed_nano_usd` is known at the end. `left_at` is when the client was seen to
+    divided by the lab's speed; None for an answer that is an error. `tokens` have been generated of the `planned` ones,
+    `input_tokens` is an estimate (4 characters a token), `cached_tokens` of them came from a cache, as it says;
+    `billed_nano_usd` is known at the end. `left_at` is when the client was seen to
     have gone, `tokens_after` have been generated since.
     """
 
@@ -53,6 +67,8 @@ class Record(msgspec.Struct, kw_only=True):
     ending: Ending = Ending.OPEN
     status: int | None = None
     fault: str | None = None
+    cached_tokens: int = 0
+    planned: int = 0
     tokens: int = 0
     tokens_after: int = 0
     billed_nano_usd: int = 0
@@ -64,15 +80,18 @@ class Prices:
 
     input: int
     output: int
+    cached: int
 
     @classmethod
-    def usd_per_million(cls, input_price: float, output_price: float) -> Prices:
-        """From the usual notation, e.g. 0.25 and 2.0 dollars per million tokens."""
-        return cls(round(input_price * _NANO), round(output_price * _NANO))
+    def usd_per_million(cls, input_price: float, output_price: float, cached_price: float | None = None) -> Prices:
+        """From the usual notation, e.g. 0.25 and 2.0 dollars per million tokens; cached ones as others if left out."""
+        cached = input_price if cached_price is None else cached_price
+        return cls(*(round(price * _NANO) for price in (input_price, output_price, cached)))
 
-    def bill(self, input_tokens: int, output_tokens: int) -> int:
-        """Nano-dollars, rounded half up."""
-        return (input_tokens * self.input + output_tokens * self.output + 500_000) // 1_000_000
+    def bill(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int:
+        """Nano-dollars, rounded half up; the cached tokens are among those of the input."""
+        read = (input_tokens - cached_tokens) * self.input + cached_tokens * self.cached
+        return (read + output_tokens * self.output + 500_000) // 1_000_000
 
 
 class Stats(msgspec.Struct, kw_only=True):
@@ -105,10 +124,11 @@ class Stats(msgspec.Struct, kw_only=True):
 class Accounts:
     """The books from one reset to the next; a request is closed in the books it was opened in."""
 
-    __slots__ = ("_prices", "_seen", "log", "stats")
+    __slots__ = ("_on_cancel", "_prices", "_seen", "log", "stats")
 
-    def __init__(self, prices: Prices) -> None:
+    def __init__(self, prices: Prices, on_cancel: OnCancel = OnCancel.GENERATED) -> None:
         self._prices = prices
+        self._on_cancel = on_cancel
         self._seen: dict[str, int] = {}
         self.stats = Stats()
         self.log: deque[Record] = deque(maxlen=LOG_LENGTH)
@@ -136,13 +156,16 @@ class Accounts:
         return record
 
     def close(self, record: Record, ending: Ending, now: float) -> None:
-        """A request is over. One refused with an error status costs nothing; any other its input and its tokens."""
+        """A request is over. One refused with an error status costs nothing; any other its input and its tokens.
+
+        One whose client has left costs what `OnCancel` says.
+        """
         stats = self.stats
         record.ending = ending
         record.closed_at = now
         stats.open -= 1
         if record.status is None or record.status < 400:
-            record.billed_nano_usd = self._prices.bill(record.input_tokens, record.tokens)
+            record.billed_nano_usd = self._bill(record, ending)
             stats.input_tokens += record.input_tokens
         stats.tokens_generated += record.tokens
         stats.billed_nano_usd += record.billed_nano_usd
@@ -165,3 +188,15 @@ class Accounts:
         stats.tokens_after_cancel += record.tokens_after
         stats.ran_on += record.closed_at != record.left_at
         stats.billed_wasted_nano_usd += record.billed_nano_usd
+
+    def _bill(self, record: Record, ending: Ending) -> int:
+        tokens = record.tokens
+        if ending not in (Ending.COMPLETED, Ending.FAILED):
+            match self._on_cancel:
+                case OnCancel.NONE:
+                    return 0
+                case OnCancel.INPUT:
+                    tokens = 0
+                case OnCancel.FULL:
+                    tokens = record.planned
+        return self._prices.bill(record.input_tokens, tokens, record.cached_tokens)

@@ -22,6 +22,8 @@ class Said:
     speaker: str
     """The provider's name; the answer's first word, so that a reader sees who is speaking."""
     input_tokens: int
+    cached_tokens: int = 0
+    """Those of the input that come from a cache."""
     tokens: int
     """How many there will be if nothing goes wrong."""
     cut_short: bool

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.errors import ConfigError
-from hedgerow.lab.accounts import Prices
+from hedgerow.lab.accounts import OnCancel, Prices
 from hedgerow.lab.latency import DEFAULT_TAIL, HeavyTail, LatencyModel, Pace, Resampled, Shape, bits
 from hedgerow.lab.presets import Preset, preset
 from hedgerow.lab.recorded import COLUMN, NO_FILE, read_times
@@ -59,12 +59,18 @@ class LabOptions:
     """Faults by probability, e.g. "429:0.01,cut:0.005,stall:0.01"."""
     ignore_cancel: bool = False
     """An answer is generated to its end, and billed, though its client has left."""
+    billed_on_cancel: str = "generated"
+    """What an answer costs whose client has left: "full", "generated", "input" or "none"."""
+    cached: float = 0.0
+    """The share of each prompt that is said to come from a cache, 0 to 1."""
     models: tuple[str, ...] = ("lab-small", "lab-large")
     """What GET /v1/models lists. Any model is answered."""
     input_price: float = 0.25
     """Dollars per million prompt tokens."""
     output_price: float = 2.0
     """Dollars per million generated tokens."""
+    cached_price: float | None = None
+    """Dollars per million prompt tokens from the cache; left out: as any other."""
 
     def __post_init__(self) -> None:
         if problems := list(self._problems()):
@@ -72,7 +78,7 @@ class LabOptions:
 
     def _problems(self) -> list[str]:
         low = {"prefill_ms": self.prefill_ms, "gap_ms": self.gap_ms, "jitter": self.jitter, "tokens": self.tokens}
-        low |= {"input_price": self.input_price, "output_price": self.output_price}
+        low |= {"input_price": self.input_price, "output_price": self.output_price, "cached_price": self.cached_price}
         problems = [
             f"{name}: must be a number from 0 up, got {value:g}"
             for name, value in low.items()
@@ -82,6 +88,10 @@ class LabOptions:
             problems.append(f"speed: must be above 0, got {self.speed:g}")
         if not 0 <= self.rho <= 1:
             problems.append(f"rho: must be between 0 and 1, got {self.rho:g}")
+        if not 0 <= self.cached <= 1:
+            problems.append(f"cached: must be between 0 and 1, got {self.cached:g}")
+        if self.billed_on_cancel not in list(OnCancel):
+            problems.append(f"billed_on_cancel: must be one of {', '.join(OnCancel)}, got {self.billed_on_cancel!r}")
         if not 0 <= self.port <= 65535:
             problems.append(f"port: must be between 0 and 65535, got {self.port}")
         if not (self.name and self.name.isascii() and self.name.replace("-", "").replace("_", "").isalnum()):
@@ -113,7 +123,7 @@ class Behaviour:
         self.pace = Pace(base.jitter if options.jitter is None else options.jitter)
         self.tokens = base.tokens if options.tokens is None else options.tokens
         self.faults = FaultMix(options.fault)
-        self.prices = Prices.usd_per_million(options.input_price, options.output_price)
+        self.prices = Prices.usd_per_million(options.input_price, options.output_price, options.cached_price)
 
 
 def _model(options: LabOptions, base: Preset, seed: int) -> LatencyModel:

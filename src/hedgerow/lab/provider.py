@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from hedgerow.http.exchange import Exchange
-from hedgerow.lab.accounts import Accounts, Record
+from hedgerow.lab.accounts import Accounts, OnCancel, Record
 from hedgerow.lab.answers import Answer, Clock, Refusal, Stream, Visit, Whole
 from hedgerow.lab.chunks import Chunks, Fields, Said
 from hedgerow.lab.endpoint import Asked, Endpoint
@@ -32,7 +32,7 @@ class Provider:
         self._start_books()
 
     def _start_books(self) -> None:
-        self.accounts = Accounts(self._behaviour.prices)
+        self.accounts = Accounts(self._behaviour.prices, OnCancel(self.options.billed_on_cancel))
         self._reset_at = self._clock.time()
 
     @property
@@ -70,6 +70,7 @@ class Provider:
             input_tokens=0 if asked.free else asked.input_tokens,
             now=self._clock.time(),
         )
+        record.cached_tokens = int(record.input_tokens * self.options.cached) if asked.generates else 0
         self._answer(endpoint, exchange, asked, script, record).begin()
 
     def _script_of(self, headers: dict[bytes, bytes]) -> Script | None:
@@ -94,13 +95,14 @@ class Provider:
             return Refusal(visit, script, delay=script.delay_ms / 1000 / self.options.speed)
         wanted = asked.length(script.tokens, self._behaviour.tokens)
         plan = self._plan(record, script, min(wanted, _LONGEST))
-        record.ttft = plan.ttft
+        record.ttft, record.planned = plan.ttft, plan.tokens
         body = asked.speak(
             Said(
                 answer_id=f"{endpoint.prefix}-{name}-{record.seq}",
                 model=asked.model,
                 speaker=name,
                 input_tokens=asked.input_tokens,
+                cached_tokens=record.cached_tokens,
                 tokens=plan.tokens,
                 cut_short=asked.limit is not None and wanted >= asked.limit,
             )

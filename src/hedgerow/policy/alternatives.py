@@ -23,7 +23,8 @@ NO_DOCUMENT = msgspec.Raw(b"null")
 class KeepSettings(msgspec.Struct, frozen=True, gc=False):
     """How far a loser may run on after the win: `time` in seconds, money and tokens of the whole attempt.
 
-    What is kept is kept for `ttl` seconds. `by_content`: later requests of the same content see it, too.
+    What is kept is kept for `ttl` seconds. `by_content`: later requests of the same content see it, too. `drains`:
+    nothing is kept, they are only read to their ends.
     """
 
     time: float = 30.0
@@ -31,6 +32,7 @@ class KeepSettings(msgspec.Struct, frozen=True, gc=False):
     tokens: int | None = None
     ttl: float = 600.0
     by_content: bool = False
+    drains: bool = False
 
     def allows(self, nanousd: int, tokens: int) -> bool:
         """Whether an attempt that has come to so much may go on."""

@@ -65,7 +65,7 @@ def bill(end: AttemptEnded, terms: Terms, told: Told = Told()) -> Bill:  # noqa:
     """Of one attempt, as far as is known by now."""
     price = terms.price(end.model)
     mode = _mode(end, terms)
-    if mode is OnCancel.NONE:
+    if mode is None:
         return _bill(end, _NO_TOKENS, price, 0, 0, 0)
     usage = end.usage
     if usage is not None and usage.source is UsageSource.REPORTED:
@@ -78,7 +78,7 @@ def bill(end: AttemptEnded, terms: Terms, told: Told = Told()) -> Bill:  # noqa:
 def unmetered(end: AttemptEnded, terms: Terms) -> Bill:
     """Of an attempt whose tokens nobody counts: what is only handed through."""
     price = terms.price(end.model)
-    if _mode(end, terms) is OnCancel.NONE:
+    if _mode(end, terms) is None:
         return _bill(end, _NO_TOKENS, price, 0, 0, 0)
     usage = Usage(source=UsageSource.ESTIMATED)
     return Bill(end.attempt, end.target, end.role, end.outcome, usage, Certainty.ESTIMATED, None, 0, None)
@@ -126,15 +126,15 @@ def model_of(name: str | None) -> str | None:
     return None if name is None else _DATED.sub("", name.lower().rpartition("/")[2])
 
 
-def _mode(end: AttemptEnded, terms: Terms) -> OnCancel:
-    """What its provider bills for an attempt that ended like this, of all that it asked for."""
+def _mode(end: AttemptEnded, terms: Terms) -> OnCancel | None:
+    """What its provider bills for an attempt that ended like this, of all that it asked for; None: surely nothing."""
     failure = end.failure
     if (failure is not None and failure.unsent) or (end.sent_at is None and end.headers_at is None):
-        return OnCancel.NONE
+        return None
     if end.status is not None and not 200 <= end.status < 300:
         kind = None if failure is None else failure.kind
         refusal = kind in (FailureClass.CONTENT_POLICY, FailureClass.FATAL_REQUEST) or end.status == 408
-        return OnCancel.GENERATED if refusal and (terms.bills_refusals or _is_azures(failure)) else OnCancel.NONE
+        return OnCancel.GENERATED if refusal and (terms.bills_refusals or _is_azures(failure)) else None
     if _is_ours(end):
         return terms.stream if end.stream else terms.whole
     return OnCancel.GENERATED
@@ -159,13 +159,14 @@ def _estimated(end: AttemptEnded, price: Price | None, mode: OnCancel, told: Tol
     plain = rates.in_tier(end.service_tier)
     if end.service_tier is not None and plain is not None:
         tiers = [plain]
-    least, most = 0, _most(tiers, read.most, made.most)
-    if came and (_is_ours(end) or end.outcome in _ANSWERED):
+    least, most = 0, None if plain is None else _most(tiers, read.most, made.most)
+    if mode is OnCancel.NONE:
+        return _bill(end, _NO_TOKENS, price, 0, 0, most)
+    if came and plain is not None and (_is_ours(end) or end.outcome in _ANSWERED):
         least = min(each.cheapest_input.cost(read.least, made.least) for each in tiers)
     cached, written = usage.cached_input_tokens or 0, usage.cache_write_tokens or 0
-    guess = (plain or rates).cost(read.guess, made.guess, cached, written)
-    if plain is None:
-        least, most = 0, None
+    longer = usage.cache_write_1h_tokens or 0
+    guess = (plain or rates).cost(read.guess, made.guess, cached, written, longer)
     filled = msgspec.structs.replace(usage, input_tokens=read.guess, output_tokens=made.guess)
     return _bill(end, filled, price, least, guess, most)
 
@@ -185,28 +186,32 @@ def _bytes(end: AttemptEnded) -> int:
 
 
 def _made(end: AttemptEnded, usage: Usage, mode: OnCancel, told: Told, *, came: bool) -> _Made:
-    """The answer: what came of it, and what may have been generated besides."""
-    if mode is OnCancel.INPUT:
-        return _Made(0, 0, 0)
+    """The answer: what came of it, and what may have been generated besides.
+
+    It may have been whole, and billed as such, before the provider saw that it was broken off, whatever it bills else.
+    """
     seen, limit = usage.output_tokens or 0, end.output_limit
+    if mode is OnCancel.INPUT:
+        return _Made(0, 0, limit)
     guess = seen
     if mode is OnCancel.FULL:
         guess = max(seen, EXPECTED_OUTPUT if told.output_tokens is None else told.output_tokens)
     if limit is not None:
         guess = min(guess, limit)
-    return _Made(min(seen, guess) if came else 0, guess, limit)
+    # What is reported before there is an answer is a place-holder.
+    return _Made(min(seen, guess) if came and end.first_token_at is not None else 0, guess, limit)
 
 
 def _reported(usage: Usage, price: Price | None) -> tuple[int, int, int] | None:
-    """Least, guess and most: one number, unless it matters for how long something was written to a cache."""
+    """Least, guess and most: one number, unless it matters and is not told how long a cache keeps what was written."""
     read, made = usage.input_tokens, usage.output_tokens
     if price is None or read is None or made is None:
         return None
     cached, written = usage.cached_input_tokens or 0, usage.cache_write_tokens or 0
-    guess = longer = price.cost(read, made, cached, written)
-    if written and price.cache_write_1h is not None:
-        longer = msgspec.structs.replace(price, cache_write=price.cache_write_1h).cost(read, made, cached, written)
-    return min(guess, longer), guess, max(guess, longer)
+    longer = usage.cache_write_1h_tokens
+    guess = price.cost(read, made, cached, written, longer or 0)
+    longest = price.cost(read, made, cached, written, written if longer is None else longer)
+    return min(guess, longest), guess, max(guess, longest)
 
 
 def _most(tiers: Iterable[Price], read: int, made: int | None) -> int | None:

@@ -60,10 +60,13 @@ class Price(msgspec.Struct, frozen=True):
         word = tier.lower()
         return self.tiers.get(word, self if word in STANDARD else None)
 
-    def cost(self, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> int:
+    def cost(
+        self, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0, written_1h: int = 0
+    ) -> int:
         """Nano-dollars of an attempt, rounded once, to the nearest and half up.
 
-        `cached` of the input were read from a cache and `written` to one. Numbers of tokens below 0 count as 0.
+        `cached` of the input were read from a cache, `written` to one, `written_1h` of these for an hour. Numbers of
+        tokens below 0 count as 0.
         """
         read, made = max(input_tokens, 0), max(output_tokens, 0)
         price = self
@@ -73,8 +76,11 @@ class Price(msgspec.Struct, frozen=True):
         tokens = read * price.input + made * price.output
         if cached > 0 and price.cached_input is not None:
             tokens += min(cached, read) * (price.cached_input - price.input)
-        if written > 0 and price.cache_write is not None:
-            tokens += min(written, read - min(max(cached, 0), read)) * (price.cache_write - price.input)
+        if written > 0:
+            written = min(written, read - min(max(cached, 0), read))
+            plain = price.input if price.cache_write is None else price.cache_write
+            longer = plain if price.cache_write_1h is None else price.cache_write_1h
+            tokens += written * (plain - price.input) + min(max(written_1h, 0), written) * (longer - plain)
         return (tokens + _MILLION // 2) // _MILLION + price.request
 
     def times(self, millionths: int) -> Price:

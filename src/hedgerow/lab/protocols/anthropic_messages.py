@@ -169,7 +169,7 @@ class TextMessage(Chunks):
 
     def _message(self, content: list[_Json], reason: str | None, tokens: int) -> _Json:
         said = self._said
-        cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+        cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": said.cached_tokens}
         return {
             "id": said.answer_id,
             "type": "message",
@@ -178,7 +178,7 @@ class TextMessage(Chunks):
             "content": content,
             "stop_reason": reason,
             "stop_sequence": None,
-            "usage": {"input_tokens": said.input_tokens, **cached, "output_tokens": tokens},
+            "usage": {"input_tokens": said.input_tokens - said.cached_tokens, **cached, "output_tokens": tokens},
         }
 
     @property

@@ -147,6 +147,8 @@ class GeminiEvents(Chunks):
     def _answer(self, candidates: list[_Json], tokens: int) -> bytes:
         said = self._said
         used = {"promptTokenCount": said.input_tokens, "candidatesTokenCount": tokens}
+        if said.cached_tokens:
+            used["cachedContentTokenCount"] = said.cached_tokens
         return encode(
             {
                 **({"candidates": candidates} if candidates else {}),

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hedgerow.lab.chunks import Said
 from hedgerow.lab.tools import Schema, Tool, insisted
 
 encode = msgspec.json.encode
@@ -52,9 +53,11 @@ class OpenAIErrors:
 OPENAI_ERRORS = OpenAIErrors()
 
 
-def usage(input_tokens: int, tokens: int) -> dict[str, int]:
+def usage(said: Said) -> dict[str, Any]:
     """As completions of both kinds report it."""
-    return {"prompt_tokens": input_tokens, "completion_tokens": tokens, "total_tokens": input_tokens + tokens}
+    read, made = said.input_tokens, said.tokens
+    cached = {"prompt_tokens_details": {"cached_tokens": said.cached_tokens}} if said.cached_tokens else {}
+    return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made, **cached}
 
 
 class StreamOptions(msgspec.Struct):

@@ -92,7 +92,7 @@ class ChatChunks(Chunks):
         finish = self._choice(b"{}", encode(self._reason()))
         if not self._usage:
             return finish + DONE
-        used = usage(self._said.input_tokens, self._said.tokens)
+        used = usage(self._said)
         return finish + b'%b],"usage":%b}\n\n' % (self._head, encode(used)) + DONE
 
     def error_frame(self, status: int, *, code: str | None, after: int) -> bytes:
@@ -102,7 +102,7 @@ class ChatChunks(Chunks):
         said = self._said
         choice = {"index": 0, "message": self._message(), "logprobs": None, "finish_reason": self._reason()}
         answer = {"id": said.answer_id, "object": "chat.completion", "created": CREATED, "model": said.model}
-        return encode({**answer, "choices": [choice], "usage": usage(said.input_tokens, said.tokens)})
+        return encode({**answer, "choices": [choice], "usage": usage(said)})
 
     def _reason(self) -> str:
         return "length" if self._said.cut_short else "stop"

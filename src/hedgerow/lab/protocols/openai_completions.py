@@ -84,7 +84,7 @@ class CompletionChunks(Chunks):
         finish = self._choice("", self._reason)
         if not self._usage:
             return finish + DONE
-        used = usage(self._said.input_tokens, self._said.tokens)
+        used = usage(self._said)
         return finish + b'%b],"usage":%b}\n\n' % (self._head, encode(used)) + DONE
 
     def error_frame(self, status: int, *, code: str | None, after: int) -> bytes:
@@ -95,4 +95,4 @@ class CompletionChunks(Chunks):
         spoken = text(said.speaker, said.tokens)
         choice = {"text": spoken, "index": 0, "logprobs": None, "finish_reason": self._reason}
         answer = {"id": said.answer_id, "object": "text_completion", "created": CREATED, "model": said.model}
-        return encode({**answer, "choices": [choice], "usage": usage(said.input_tokens, said.tokens)})
+        return encode({**answer, "choices": [choice], "usage": usage(said)})

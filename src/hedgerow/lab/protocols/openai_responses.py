@@ -85,7 +85,7 @@ class _Response(Chunks):
         cut = status == "incomplete"
         used = {
             "input_tokens": said.input_tokens,
-            "input_tokens_details": {"cache_write_tokens": 0, "cached_tokens": 0},
+            "input_tokens_details": {"cache_write_tokens": 0, "cached_tokens": said.cached_tokens},
             "output_tokens": said.tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": said.input_tokens + said.tokens,
