@@ -91,7 +91,7 @@ VALUES = [
     wrong("hedge.outage.max_tokens", "0", "0", "a number from 1 to 1000"),
     wrong("hedge.outage.token_ratio", "11", "11", "a number from 0.001 to 10"),
     wrong("hedge.outage.both_slow", "100%", "'100%'", "a percentage between 1% and 99% or off"),
-    wrong("losers", "discard", "'discard'", "one of cancel, keep"),
+    wrong("losers", "discard", "'discard'", "one of cancel, keep, drain"),
     wrong("keep.max_time", "0", "0", "a duration between 1ms and 1d"),
     wrong("keep.max_usd", "-1", "-1", f"{DOLLARS}, or off"),
     wrong("keep.max_tokens", "0", "0", "a whole number from 1 to 1000000000 or off"),
@@ -319,6 +319,13 @@ CONTRADICTIONS = [
     (
         route("keep: {ttl: 1m}"),
         ["6: routes.r.keep: has no effect while routes.r.losers is cancel; set keep or drain there"],
+    ),
+    (
+        route("losers: drain\n    keep: {ttl: 1m, scope: content}"),
+        [
+            f"7: routes.r.keep.{key}: has no effect while routes.r.losers is drain, which keeps nothing; drop it"
+            for key in ("ttl", "scope")
+        ],
     ),
     (
         route("losers: keep\n    keep: {max_usd: 1}"),

@@ -19,6 +19,7 @@ _EXAMPLES: Mapping[str, str] = {
     "keep": "{max_time: 30s}",
     "ledger": "{url: 'sqlite:///hedgerow-ledger.db'}, or on",
     "limits": "{body_bytes: 64MiB}",
+    "metrics": "{enabled: true}",
     "only_if": "{streaming: true}",
     "outage": "{max_tokens: 20}",
     "prefix": "{tokens: 40}",
@@ -28,6 +29,7 @@ _EXAMPLES: Mapping[str, str] = {
     "sticky": "{by: x-session-id}",
     "tenant_budget": "{usd_per_day: 5}",
     "timeouts": "{total: 2m, first_token: 30s}",
+    "traces": "{endpoint: http://127.0.0.1:4318}",
     "warmup": "{samples: 100}",
     "window": "{age: 30m}",
 }

@@ -223,10 +223,9 @@ def billed(flight: Landing) -> None:
     hedger = flight.route.hedger
     came_to = bills(flight.ends, hedger.terms, metered=flight.protocol.hedgeable)
     hedger.emit(RequestBilled(flight.request_id, flight.route.name, flight.time(), came_to))
-    if flight.protocol.hedgeable:
-        for end, each in zip(sorted(flight.ends, key=lambda end: end.attempt), came_to, strict=True):
-            if each.nanousd is None:
-                flight.unpriced(each.target, end.model)
+    for each in came_to:
+        if each.nanousd is None and flight.protocol.hedgeable:
+            flight.unpriced(each.target, next(end.model for end in flight.ends if end.attempt == each.attempt))
 
 
 def _limit(flight: Landing) -> int | None:
