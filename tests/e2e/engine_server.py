@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-GAP, FIRST = 0.002, 0.15
+GAP, FIRST = 0.002, 0.4
 
 
 @dataclass
@@ -38,10 +38,12 @@ class Engine:
     `honours`: it stops when its client has gone. `key`: what it wants as a bearer.
     """
 
-    def __init__(self, kind: str, *, honours: bool = True, key: str | None = None, newer: bool = False) -> None:
+    def __init__(
+        self, kind: str, *, honours: bool = True, key: str | None = None, newer: bool = False, others: int = 0
+    ) -> None:
         self.kind, self.honours, self.key, self.newer = kind, honours, key, newer
         self.works: list[Work] = []
-        self.others = 0
+        self.others = others
         """Requests of others that it says it works on."""
         self.paths: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))

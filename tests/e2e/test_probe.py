@@ -7,7 +7,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,11 @@ from tests.e2e.support import INHERITED, until
 
 pytestmark = pytest.mark.e2e
 
-LAB = ("--p50-ms", "150", "--p95-ms", "200", "--gap-ms", "3", "--jitter", "0")
+LAB = ("--p50-ms", "400", "--p95-ms", "450", "--gap-ms", "3", "--jitter", "0")
 PHASES = ["before_headers", "before_first_token", "mid_stream", "whole_answer"]
 TOKENS = 200
+AT_ONCE = 4
+"""Probes; each needs the processor for half a second and takes several."""
 
 
 class Probe:
@@ -88,44 +92,87 @@ def test_a_lab_that_does_not_is_found_out_in_every_phase(tmp_path: Path) -> None
     assert levels(kept["targets"]["a"]) == levels(result)
 
 
+WITNESSES = {
+    "vllm": "vLLM's /metrics",
+    "sglang": "SGLang's /metrics",
+    "llamacpp": "llama.cpp's /metrics",
+    "slots": "llama.cpp's /slots",
+}
+
+
+@dataclass
+class Scene:
+    """A probe of a server of its own, which has played once `ran` is there."""
+
+    engine: Engine
+    target: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    ran: subprocess.CompletedProcess[str] = field(init=False)
+    kept: str = field(init=False)
+    """What the store holds after it."""
+
+    def play(self, folder: Path) -> Scene:
+        with self.engine:
+            probe = Probe(folder, {"a": {"base_url": self.engine.url + "/v1", "model": "m", **self.target}})
+            asked = ("a", "--yes", "--format", "json", "--tokens", str(TOKENS), *self.arguments)
+            self.ran = probe(*asked, **self.environ)
+            until(lambda: not any(work.busy for work in self.engine.works))
+        self.kept = (folder / "hedgerow.probes.json").read_text()
+        return self
+
+    def found(self, code: int = 0) -> dict[str, Any]:
+        assert self.ran.returncode == code, self.ran.stderr
+        found: dict[str, Any] = json.loads(self.ran.stdout)["a"]
+        return found
+
+
+Scenes = Mapping[tuple[str, bool], Future[Scene]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenes]:
+    """By what is probed, and whether that stops. Played beside the tests: a probe mostly waits."""
+    them = {("others' work", True): Scene(Engine("vllm", others=2))}
+    for stops in (True, False):
+        for kind in WITNESSES:
+            them[kind, stops] = Scene(Engine(kind, honours=stops))
+        proxy = Engine("openrouter", honours=stops)
+        target = {"base_url": "http://openrouter.ai/api/v1", "proxy": proxy.url}
+        them["openrouter", stops] = Scene(proxy, target)
+    them["newer", True] = Scene(Engine("vllm", newer=True))
+    passed = {"model": None, "api_key": "passthrough"}
+    asked = ("--model", "m", "--key-env", "KEY")
+    them["client's key", True] = Scene(Engine("vllm", key="sk-right"), passed, asked, {"KEY": "sk-right"})
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {name: pool.submit(scene.play, tmp_path_factory.mktemp("probe")) for name, scene in them.items()}
+
+
 @pytest.mark.parametrize("honours", [True, False])
-@pytest.mark.parametrize(
-    ("kind", "witness"),
-    [
-        ("vllm", "vLLM's /metrics"),
-        ("sglang", "SGLang's /metrics"),
-        ("llamacpp", "llama.cpp's /metrics"),
-        ("slots", "llama.cpp's /slots"),
-    ],
-)
-def test_a_server_with_gauges_tells_whether_it_stops(tmp_path: Path, kind: str, witness: str, honours: bool) -> None:
-    with Engine(kind, honours=honours) as engine:
-        probe = Probe(tmp_path, {"a": {"base_url": engine.url + "/v1", "model": "m"}})
-        result = probe.found("a", code=0 if honours else 3)["a"]
-        until(lambda: not any(work.busy for work in engine.works))
-        made = [work.made for work in engine.works]
-    assert result["witness"] == witness
+@pytest.mark.parametrize("kind", WITNESSES)
+def test_a_server_with_gauges_tells_whether_it_stops(scenes: Scenes, kind: str, honours: bool) -> None:
+    scene = scenes[kind, honours].result()
+    result = scene.found(code=0 if honours else 3)
+    made = [work.made for work in scene.engine.works]
+    assert result["witness"] == WITNESSES[kind]
     assert levels(result) == [(phase, "confirmed", honours) for phase in PHASES]
     assert made[0] == 16
     assert [each == TOKENS for each in made[1:]] == [not honours] * 4
 
 
-def test_a_server_that_works_for_others_cannot_tell(tmp_path: Path) -> None:
-    with Engine("vllm") as engine:
-        engine.others = 2
-        result = Probe(tmp_path, {"a": {"base_url": engine.url + "/v1", "model": "m"}}).found("a")["a"]
+def test_a_server_that_works_for_others_cannot_tell(scenes: Scenes) -> None:
+    result = scenes["others' work", True].result().found()
     assert levels(result) == [(phase, "closed", None) for phase in PHASES]
     assert {each["note"] for each in result["findings"]} == {"it works on 2 requests of others"}
     assert (result["streams_stop"], result["billed_on_cancel"]) == (None, {})
 
 
 @pytest.mark.parametrize("honours", [True, False])
-def test_openrouter_is_asked_what_it_charges(tmp_path: Path, honours: bool) -> None:
+def test_openrouter_is_asked_what_it_charges(scenes: Scenes, honours: bool) -> None:
     """Its name is reached through a proxy, which the server plays as well."""
-    with Engine("openrouter", honours=honours) as engine:
-        target = {"base_url": "http://openrouter.ai/api/v1", "model": "m", "proxy": engine.url}
-        result = Probe(tmp_path, {"a": target}).found("a", code=0 if honours else 3)["a"]
-        assert set(engine.paths) == {"/api/v1/generation"}
+    scene = scenes["openrouter", honours].result()
+    result = scene.found(code=0 if honours else 3)
+    assert set(scene.engine.paths) == {"/api/v1/generation"}
     assert result["witness"] == "OpenRouter's /generation"
     assert levels(result) == [
         ("before_headers", "closed", None),
@@ -133,7 +180,7 @@ def test_openrouter_is_asked_what_it_charges(tmp_path: Path, honours: bool) -> N
         ("mid_stream", "confirmed", honours),
         ("whole_answer", "closed", None),
     ]
-    charged = engine.works[3].made
+    charged = scene.engine.works[3].made
     assert result["findings"][2]["note"] == f"{charged} tokens charged, $0.000420 by Nebius"
 
 
@@ -147,9 +194,8 @@ def test_nobody_upstream_can_tell_and_only_our_end_is_known_to_be_closed(tmp_pat
     assert "first token after" in ran.stderr
 
 
-def test_a_model_that_takes_another_limit_is_asked_with_that(tmp_path: Path) -> None:
-    with Engine("vllm", newer=True) as engine:
-        result = Probe(tmp_path, {"a": {"base_url": engine.url + "/v1", "model": "m"}}).found("a")["a"]
+def test_a_model_that_takes_another_limit_is_asked_with_that(scenes: Scenes) -> None:
+    result = scenes["newer", True].result().found()
     assert levels(result) == [(phase, "confirmed", True) for phase in PHASES]
 
 
@@ -214,9 +260,7 @@ def test_what_cannot_be_probed_is_said(tmp_path: Path, target: dict[str, Any], a
     assert said in " ".join(ran.stderr.replace("│", " ").split())
 
 
-def test_the_clients_key_is_taken_from_the_environment(tmp_path: Path) -> None:
-    with Engine("vllm", key="sk-right") as engine:
-        target = {"base_url": engine.url + "/v1", "api_key": "passthrough"}
-        ran = Probe(tmp_path, {"a": target})("a", "--yes", "--model", "m", "--key-env", "KEY", KEY="sk-right")
-    assert ran.returncode == 0, ran.stderr
-    assert "sk-right" not in ran.stdout + ran.stderr + (tmp_path / "hedgerow.probes.json").read_text()
+def test_the_clients_key_is_taken_from_the_environment(scenes: Scenes) -> None:
+    scene = scenes["client's key", True].result()
+    assert scene.found()["streams_stop"] is True
+    assert "sk-right" not in scene.ran.stdout + scene.ran.stderr + scene.kept
