@@ -68,10 +68,8 @@ class Attempt:
         self.role = role
         self.launched_at = now
         self.context = context
-
-    def start(self) -> None:
-        """Call the target, in the next turn of the loop: whatever tasks the loop makes otherwise."""
-        self.task = asyncio.Task(self._run(), loop=self.loop, context=self.context, name=self.target.name)
+        # In the next turn of the loop, whatever tasks the loop makes otherwise.
+        self.task = asyncio.Task(self._run(), loop=flight.loop, context=context, name=target.name)
 
     async def _run(self) -> None:
         flight = self._flight
@@ -85,7 +83,7 @@ class Attempt:
             elif hasattr(kind, "__aenter__"):
                 async with made as inside:
                     await (self._read(inside, made) if hasattr(type(inside), "__aiter__") else self._hold(inside))
-            else:
+            elif flight.checks or self.over or not self._wins_with(made):
                 await self._answer(made)
         except asyncio.CancelledError:
             if not self.over:
@@ -100,19 +98,21 @@ class Attempt:
             flight.tasks.discard(self.task)
             del self._flight  # which holds this: leave no cycle to the collector
 
-    async def _answer(self, value: Any) -> None:
-        """The whole answer is here. Where it does not win, it is closed, if it can be."""
-        if self.over:
-            await close(value)
-            return
-        flight = self._flight
+    def _wins_with(self, value: Any) -> bool:
+        """Whether the whole answer, which nobody is to judge, has won at once."""
         self.value = value
-        self.first_token_at = flight.time()
+        self.first_token_at = self._flight.time()
+        self._flight.answered(self)
+        return self.won
+
+    async def _answer(self, value: Any) -> None:
+        """See the whole answer to its fate. Where it does not win, it is closed, if it can be."""
+        flight = self._flight
         try:
-            if flight.checks:
+            if flight.checks and not self.over:
+                self.value = value
+                self.first_token_at = flight.time()
                 await flight.judge(self)
-            else:
-                flight.answered(self)
             if not self.won and not self.over:
                 self.reading = False
                 await self._wait()

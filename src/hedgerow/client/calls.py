@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, Unpack, cast, overload
 
 from hedgerow.client.course import Call, Course
-from hedgerow.client.flight import Flight
+from hedgerow.client.flight import fly
 from hedgerow.client.gates import checks_of
 from hedgerow.client.options import Options
 from hedgerow.client.result import Result
@@ -66,7 +66,8 @@ async def hedge(
     a `name` tells those apart that should not. Raises `EveryAttemptFailed`, which is also what the primary raised, and
     `ValueError` or `TypeError` for what cannot work.
     """
-    return await _flight((primary, *backups), args, kwargs or {}, dict(options)).fly()
+    course, call = _course((primary, *backups), dict(options))
+    return await fly(course, call, args, kwargs or {})
 
 
 @overload
@@ -88,7 +89,8 @@ async def race(
     **options: Unpack[Options],
 ) -> Result[Any]:
     """Call all of them at once; the first good answer wins and the others are cancelled. `options` as for `hedge`."""
-    return await _flight(targets, args, kwargs or {}, {**options, "mode": "race"}).fly()
+    course, call = _course(targets, {**options, "mode": "race"})
+    return await fly(course, call, args, kwargs or {})
 
 
 @overload
@@ -110,34 +112,35 @@ async def chain(
     **options: Unpack[Options],
 ) -> Result[Any]:
     """Call one after the other, the next when one has failed (or run out of `first_token_timeout`)."""
-    return await _flight(targets, args, kwargs or {}, {**options, "mode": "chain"}).fly()
+    course, call = _course(targets, {**options, "mode": "chain"})
+    return await fly(course, call, args, kwargs or {})
 
 
-def _flight(
-    callees: Sequence[Callee[Any]], args: Sequence[Any], kwargs: Mapping[str, Any], options: dict[str, Any]
-) -> Flight:
-    """A call on the course of earlier ones from the same place, with the callables of now."""
-    first_token, classify = options.pop("first_token", None), options.pop("classify", None)
-    checks, name = checks_of(options.pop("gate", None)), options.pop("name", None)
-    asked = () if not (checks or first_token or classify) else (*checks, first_token, classify)
-    key = (name, *options.items(), *map(place_of, callees), None, *map(place_of, asked))
+def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Course, Call]:
+    """The course of earlier calls from the same place, and a call with the callables of now."""
+    pop = options.pop
+    first_token, classify, checks = pop("first_token", None), pop("classify", None), checks_of(pop("gate", None))
+    places = [place_of(each) for each in callees]
+    if checks or first_token or classify:
+        places += [None, *map(place_of, (*checks, first_token, classify))]
+    key = (*places, *options.items())
     known = _courses.get(key)
     if known is None:
-        known = _remember(key, name, callees, cast("Rules", options))
+        known = _remember(key, callees, options)
     elif len(_courses) > KEPT // 2:
         with suppress(KeyError):  # another thread may have just forgotten it
             _courses.move_to_end(key)
     course, names = known
-    targets = tuple(
-        each if isinstance(each, Target) else Target(call=each, name=name)
-        for each, name in zip(callees, names, strict=True)
-    )
-    return Flight(course, Call(targets, checks, first_token, classify), args, kwargs)
+    targets = [
+        each if isinstance(each, Target) else Target(call=each, name=names[which]) for which, each in enumerate(callees)
+    ]
+    return course, Call(targets, checks, first_token, classify)
 
 
-def _remember(key: object, name: str | None, callees: Sequence[Callee[Any]], rules: Rules) -> Any:
+def _remember(key: object, callees: Sequence[Callee[Any]], options: dict[str, Any]) -> Any:
     targets = targets_of(callees)
-    course = Course(name or "hedge", [target.place for target in targets], Policy(**rules))
+    name = options.pop("name", None) or "hedge"
+    course = Course(name, [target.place for target in targets], Policy(**cast("Rules", options)))
     known = _courses[key] = course, tuple(target.name for target in targets)
     if len(_courses) > KEPT:
         _courses.popitem(last=False)

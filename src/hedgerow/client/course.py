@@ -99,8 +99,9 @@ class Course:
         self._total = self._policy.total
         self._listeners = listeners
         self._draw = random.Random().random if draw is None else draw  # noqa: S311  # who is hedged is no secret
-        self._ids = map(f"hr-{secrets.token_hex(5)}-%d".__mod__, count(1))
+        self._prefix, self._numbers = f"hr-{secrets.token_hex(5)}-", count(1)
         self._here = threading.local()
+        self._last: Home | None = None
 
     def home(self) -> Home:
         """That of the running loop. Raises `RuntimeError` where none runs."""
@@ -108,9 +109,12 @@ class Course:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             raise RuntimeError(_NO_LOOP) from None
-        home: Home | None = getattr(self._here, "home", None)
-        if home is None or home.loop is not loop:
-            home = self._here.home = self._settle(loop, home)
+        home = self._last
+        if home is None or home.loop is not loop:  # the first of this loop, or of a thread that takes turns with others
+            home = getattr(self._here, "home", None)
+            if home is None or home.loop is not loop:
+                home = self._here.home = self._settle(loop, home)
+            self._last = home
         return home
 
     def _settle(self, loop: asyncio.AbstractEventLoop, last: Home | None) -> Home:
@@ -132,7 +136,7 @@ class Course:
     def ask(self, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], now: float) -> Ask:
         """The call as the policy sees it."""
         size = 0 if call.size is None else max(call.size(*args, **kwargs), 0)
-        return Ask(next(self._ids), True, size, None, now, now + self._total)
+        return Ask(self._prefix + str(next(self._numbers)), True, size, None, now, now + self._total)
 
     async def aclose(self, within: float) -> None:
         """Let what runs in this loop end by itself for so many seconds, then cancel it and wait for that."""

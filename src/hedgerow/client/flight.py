@@ -14,7 +14,8 @@ from hedgerow.client.closing import Reaper, close
 from hedgerow.client.contexts import carry_over
 from hedgerow.client.gates import verdict_of
 from hedgerow.client.keeping import NONE, Alternatives
-from hedgerow.client.result import Result, every_attempt_failed
+from hedgerow.client.result import Result, every_attempt_failed, told
+from hedgerow.client.stream import Held, Winner
 from hedgerow.client.ties import Ties, tell
 from hedgerow.events import Failure, FailureClass, Outcome, Reason, Role
 from hedgerow.policy.commands import Happened, Kind
@@ -27,6 +28,29 @@ _WON, _FAILED, _SUPERSEDED, _GONE = Outcome.WON, Outcome.FAILED, Outcome.SUPERSE
 _PRIMARY, _FAILOVER, _HEDGE = Role.PRIMARY, Role.FAILOVER, Role.HEDGE  # a member of an enum is slow to look up
 
 
+async def fly(course: Course, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result[Any]:
+    """Launch the first attempt and wait for the answer. Raises `EveryAttemptFailed`."""
+    flight = Flight(course, call, args, kwargs)
+    if flight.route.watched:
+        records.started(flight)
+    flight.run.start(flight.started_at)
+    try:
+        await flight.done
+    except asyncio.CancelledError:
+        await flight.leave()
+        raise
+    if (winner := flight.winner) is None:
+        assert flight.error is not None  # noqa: S101  # a call ends in one of two ways
+        raise flight.error
+    carry_over(flight.context, winner.context)
+    value, started = winner.value, flight.started_at
+    if winner.streams is not None:
+        value = Winner(winner) if winner.streams else Held(winner)
+    took = 0.0 if winner.first_token_at is None else winner.first_token_at - started
+    others = flight.alternatives or NONE
+    return Result(value, winner.target.name, flight.attempts, started, took, flight.hedged, flight.skipped, others)
+
+
 class Flight:
     """Implements the engine's `Driver`."""
 
@@ -35,8 +59,8 @@ class Flight:
     hedged = False
     gone = False
     over = False
-    _error: BaseException | None = None
-    _alternatives: Alternatives[Any] | None = None
+    error: BaseException | None = None
+    alternatives: Alternatives[Any] | None = None
     _ties: Ties | None = None
 
     def __init__(self, course: Course, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -48,32 +72,16 @@ class Flight:
         self.time = home.time
         self.started_at = self.last_item_at = now = home.called()
         self.attempts: list[Attempt] = []
-        self._context = copy_context()
-        self._done: asyncio.Future[None] = home.loop.create_future()
+        self.context = copy_context()
+        self.done: asyncio.Future[None] = home.loop.create_future()
         self.ask = course.ask(call, args, kwargs, now)
         self.run, self._order = home.route.run(self, self.ask, now, home.alarm)
 
-    async def fly(self) -> Result[Any]:
-        """Launch the first attempt and wait for the answer. Raises `EveryAttemptFailed`."""
-        if self.route.watched:
-            records.started(self)
-        self.run.start(self.started_at)
-        try:
-            await self._done
-        except asyncio.CancelledError:
-            await self._leave()
-            raise
-        if (winner := self.winner) is None:
-            assert self._error is not None  # noqa: S101  # a call ends in one of two ways
-            raise self._error
-        carry_over(self._context, winner.context)
-        return records.result(self, winner, self._alternatives or NONE)
-
-    async def _leave(self) -> None:
+    async def leave(self) -> None:
         """The caller was cancelled: break everything off, and give it a moment to close what it has opened."""
         self.gone = True
-        if self._done.done() and not self._done.cancelled():
-            self._done.exception()  # or it is said to have been forgotten
+        if self.done.done() and not self.done.cancelled():
+            self.done.exception()  # or it is said to have been forgotten
         winner = self.winner
         tasks = [each.task for each in self.attempts if not each.task.done()]
         if winner is None:
@@ -85,8 +93,8 @@ class Flight:
             tasks.append(self.loop.create_task(close(winner.value)))
             self.tasks.add(tasks[-1])
             tasks[-1].add_done_callback(self.tasks.discard)
-        if self._alternatives is not None:
-            self._alternatives.stop()
+        if self.alternatives is not None:
+            self.alternatives.stop()
         self._finish(_GONE)
         if tasks:
             await asyncio.wait(tasks, timeout=self.course.grace)
@@ -100,8 +108,7 @@ class Flight:
             self.hedged = self.hedged or role is not _FAILOVER
         which = self._order[candidate]
         place = route.places[which]
-        launched = Attempt(self, attempt, self.targets[which], place, role, now, self._context.copy())
-        launched.start()
+        launched = Attempt(self, attempt, self.targets[which], place, role, now, self.context.copy())
         self.tasks.add(launched.task)
         launched.probe = route.launched(place, self.ask, role, now)
         self.attempts.append(launched)
@@ -119,9 +126,9 @@ class Flight:
             records.ended(self, loser, _FAILED, failure)
             return
         if (kept_for := self.course.kept_for) is not None and not self.gone and not loser.rejected:
-            if self._alternatives is None:
-                self._alternatives = Alternatives(self)
-            self._alternatives.expect(loser, kept_for)
+            if self.alternatives is None:
+                self.alternatives = Alternatives(self)
+            self.alternatives.expect(loser, kept_for)
             return
         loser.cancel()
         outcome = _GONE if self.gone else Outcome.REJECTED if loser.rejected else _SUPERSEDED
@@ -138,7 +145,10 @@ class Flight:
         records.first_token(self, winner)
         if winner.streams is None:
             winner.over = True
-            records.ended(self, winner, _WON)
+            if winner.role is _PRIMARY and not route.watched:  # nobody learns more from its end than from its answer
+                winner.outcome, winner.ended_at = _WON, now
+            else:
+                records.ended(self, winner, _WON)
             self._finish(_WON)
             winner.want()
         else:
@@ -154,8 +164,8 @@ class Flight:
         records.skipped(self, reason, detail, role)
 
     def fail(self, attempt: int, failure: Failure) -> None:
-        told = [records.told(each, self.started_at) for each in self.attempts]
-        self._error = every_attempt_failed(told, self.attempts[attempt].error)
+        attempts = [told(each, self.started_at) for each in self.attempts]
+        self.error = every_attempt_failed(attempts, self.attempts[attempt].error)
         self._finish(_FAILED)
         self._wake()
 
@@ -168,7 +178,7 @@ class Flight:
         log.exception("hedge %s: hedgerow itself failed; please report it", self.course.name)
         for attempt in self.attempts:
             attempt.cancel()
-        self._error = RuntimeError("hedgerow itself failed; its log says how")
+        self.error = RuntimeError("hedgerow itself failed; its log says how")
         self.winner = None
         self._finish(_FAILED)
         self._wake()
@@ -181,7 +191,9 @@ class Flight:
 
     def answered(self, attempt: Attempt) -> None:
         """A value is here, and good, or the first item of a stream."""
-        if not attempt.kept:
+        if len(self.attempts) == 1:
+            self.run.accepted(attempt.index)
+        elif not attempt.kept:
             self._happened(Happened(Kind.ACCEPTED, attempt.index))
         elif attempt.streams is None:
             self.answered_late(attempt)
@@ -197,10 +209,10 @@ class Flight:
             self.answered(attempt)
             return
         attempt.rejected = True
-        if attempt.kept and self._alternatives is not None:
+        if attempt.kept and self.alternatives is not None:
             attempt.kept, attempt.over = False, True
             records.ended(self, attempt, Outcome.REJECTED)
-            self._alternatives.over(attempt)
+            self.alternatives.over(attempt)
             return
         attempt.failure = Failure(FailureClass.GATE, f"gate {rejection}")
         records.rejected(self, attempt, rejection)
@@ -209,8 +221,8 @@ class Flight:
     def answered_late(self, attempt: Attempt) -> None:
         """A loser that ran on has its whole answer."""
         attempt.over = True
-        if self._alternatives is not None:
-            self._alternatives.add(attempt)
+        if self.alternatives is not None:
+            self.alternatives.add(attempt)
 
     def failed(self, attempt: Attempt, failure: Failure, error: BaseException | None) -> None:
         """It raised before it had an answer, or its stream was empty."""
@@ -220,8 +232,8 @@ class Flight:
         records.ended(self, attempt, _FAILED, failure)
         if not attempt.kept:
             self._happened(Happened(Kind.FAILED, attempt.index, failure))
-        elif self._alternatives is not None:
-            self._alternatives.over(attempt)
+        elif self.alternatives is not None:
+            self.alternatives.over(attempt)
 
     def landed(self, attempt: Attempt, failure: Failure | None = None) -> None:
         """The winner's stream is over, or broke off."""
@@ -242,17 +254,17 @@ class Flight:
         """Somebody has cancelled the task of an attempt, as at the end of a loop: the call is to go on nowhere."""
         if attempt.won:
             self.left(attempt)
-        elif attempt.kept and self._alternatives is not None:
-            self._alternatives.over(attempt)
+        elif attempt.kept and self.alternatives is not None:
+            self.alternatives.over(attempt)
         else:
-            self._done.cancel()
+            self.done.cancel()
 
     def crashed_by(self, error: BaseException) -> None:
         """An attempt ended with what ends the interpreter."""
         for attempt in self.attempts:
             attempt.over = True
-        if not self._done.done():
-            self._done.set_exception(error)
+        if not self.done.done():
+            self.done.set_exception(error)
 
     def reap(self, attempt: Attempt) -> None:
         """Its task was cancelled: see to it that it ends."""
@@ -271,8 +283,8 @@ class Flight:
         self.route.failed(attempt.place, self.ask, failure, attempt.launched_at, self.time())
 
     def _wake(self) -> None:
-        if not self._done.done():
-            self._done.set_result(None)
+        if not self.done.done():
+            self.done.set_result(None)
 
     def _finish(self, outcome: Outcome) -> None:
         """The call is over."""
@@ -282,7 +294,7 @@ class Flight:
         self.run.finished()
         if self.route.watched:
             records.finished(self, outcome)
-        if self._alternatives is None or not self._alternatives.running:
+        if self.alternatives is None or not self.alternatives.running:
             self.settle()
 
     def settle(self) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from hedgerow.client.course import Call, Course
 from hedgerow.client.failing import Classify
-from hedgerow.client.flight import Flight
+from hedgerow.client.flight import fly
 from hedgerow.client.gates import Check, checks_of
 from hedgerow.client.options import HedgerOptions
 from hedgerow.client.result import Result
@@ -81,12 +81,12 @@ class Hedger(Generic[T]):
         places = [target.place for target in self.targets]
         self._course = Course(name, places, policy, listeners=listeners, draw=draw, grace=grace)
 
-    async def __call__(self, *args: Any, **kwargs: Any) -> Result[T]:
-        """Call a target with these arguments, and others as the policy says.
+    def __call__(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Result[T]]:
+        """Call a target with these arguments, and others as the policy says; to be awaited.
 
         Raises `EveryAttemptFailed`, which is also what the first attempt raised.
         """
-        return await Flight(self._course, self._call, args, kwargs).fly()
+        return fly(self._course, self._call, args, kwargs)
 
     def state(self) -> dict[str, Any]:
         """What holds now in this thread, for people: delays, budgets, what is known. To be asked in a running loop."""

@@ -13,16 +13,17 @@ from hedgerow.errors import HedgerowError
 from hedgerow.events import Failure, Outcome, Reason, Role
 
 if TYPE_CHECKING:
+    from hedgerow.client.attempt import Attempt
     from hedgerow.client.keeping import Alternatives
 
 T = TypeVar("T")
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt, as it stood when the call returned. Times are seconds from the start of the call.
+    """One attempt, as it stood when it was asked about. Times are seconds from the start of the call.
 
-    `outcome` is None for one that still runs, as its answer is kept. `first_token`: when its first item, or its value,
-    was there. `error` is what it raised.
+    `outcome` is None for one that still runs: its answer is a stream, or is kept. `first_token`: when its first item,
+    or its value, was there. `error` is what it raised.
     """
 
     attempt: int
@@ -45,13 +46,14 @@ class Result(Generic[T]):
     that lost is the list of its items.
     """
 
-    __slots__ = ("alternatives", "attempts", "hedged", "latency", "reason", "target", "value")
+    __slots__ = ("_attempts", "_started_at", "alternatives", "hedged", "latency", "reason", "target", "value")
 
     def __init__(
         self,
         value: T,
         target: str,
-        attempts: Sequence[AttemptRecord],
+        attempts: Sequence[Attempt],
+        started_at: float,
         latency: float,
         hedged: bool,
         reason: Reason | None,
@@ -59,15 +61,36 @@ class Result(Generic[T]):
     ) -> None:
         self.value = value
         self.target = target
-        self.attempts = tuple(attempts)
+        self._attempts = attempts
+        self._started_at = started_at
         self.latency = latency
         self.hedged = hedged
         self.reason = reason
         self.alternatives = alternatives
 
+    @property
+    def attempts(self) -> tuple[AttemptRecord, ...]:
+        """All that were launched, in that order, as they stand now: those that are kept may still run."""
+        return tuple(told(each, self._started_at) for each in self._attempts)
+
     def __repr__(self) -> str:
         hedged = ", hedged" if self.hedged else ""
-        return f"<Result from {self.target} in {self.latency:.3g} s, attempts: {len(self.attempts)}{hedged}>"
+        return f"<Result from {self.target} in {self.latency:.3g} s, attempts: {len(self._attempts)}{hedged}>"
+
+
+def told(attempt: Attempt, started_at: float) -> AttemptRecord:
+    """An attempt as its caller is told of it."""
+    return AttemptRecord(
+        attempt=attempt.index,
+        target=attempt.target.name,
+        role=attempt.role,
+        outcome=attempt.outcome,
+        launched=attempt.launched_at - started_at,
+        first_token=None if attempt.first_token_at is None else attempt.first_token_at - started_at,
+        ended=None if attempt.ended_at is None else attempt.ended_at - started_at,
+        failure=attempt.failure,
+        error=attempt.error,
+    )
 
 
 class Alternative(msgspec.Struct, Generic[T], frozen=True):

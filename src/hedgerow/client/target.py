@@ -88,11 +88,11 @@ def name_of(call: Callable[..., Any]) -> str:
 def place_of(callee: Any) -> object:
     """What stays the same of a callable that is made anew for each call: a lambda's place in the code."""
     code = getattr(callee, "__code__", None)
-    if code is not None:
-        return code, callee.__name__
+    if code is not None:  # those that a factory makes share it; they may have names of their own
+        return code if code.co_name == callee.__name__ else (code, callee.__name__)
     if isinstance(callee, Target):
         return callee.name, callee.account, callee.region, callee.first_token, place_of(callee.call)
     while hasattr(callee, "func"):  # functools.partial
         callee = callee.func
     function = getattr(callee, "__func__", callee)  # of a bound method
-    return getattr(function, "__code__", None), getattr(function, "__name__", type(function))
+    return place_of(function) if hasattr(function, "__code__") else getattr(function, "__qualname__", type(function))
