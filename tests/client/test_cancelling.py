@@ -319,6 +319,20 @@ def test_at_last_it_is_left_to_itself(caplog: pytest.LogCaptureFixture) -> None:
     assert "does not end, however often it is cancelled" in caplog.messages[-1]
 
 
+def test_a_kept_loser_that_runs_out_of_its_time_is_reaped_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        book = Book()
+        result = await race(
+            book.target("a", 1.0), book.target("stubborn", 60.0, closing=3_600.0), losers="keep", keep_time=5
+        )
+        assert [each async for each in result.alternatives] == []
+        await asyncio.sleep(30)
+        assert (book.open, loop.time()) == (0, 36.0)
+
+    run(main)
+    assert caplog.messages == ["an attempt at stubborn goes on 1 s after it was cancelled: cancelling again"]
+
+
 def test_closing_a_hedger_waits_for_losers_and_at_last_cancels_them() -> None:
     """Shutdown drains what reaps in the background (check 23)."""
 

@@ -9,7 +9,7 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.client.closing import close
+from hedgerow.client.closing import Reaper, close
 from hedgerow.client.failing import failure_of
 from hedgerow.events import Failure, FailureClass, Outcome, Role
 
@@ -95,7 +95,6 @@ class Attempt:
             flight.crashed_by(error)
             raise
         finally:
-            flight.tasks.discard(self.task)
             del self._flight  # which holds this: leave no cycle to the collector
 
     def _wins_with(self, value: Any) -> bool:
@@ -230,12 +229,18 @@ class Attempt:
 
     def stop(self) -> None:
         """It is `over`: let its task close what it has opened and end, whatever it waits for."""
-        if self.reading:
-            if not self.task.done():
+        if not self.task.done():
+            self._hold()
+            Reaper(self.task, self.target.name, self.loop, self.grace)
+            if self.reading:
                 self.task.cancel()
-                self._flight.reap(self)
-        else:
-            self.want()
+            else:
+                self.want()
+
+    def _hold(self) -> None:
+        """Nobody else waits for the end of its task: keep hold of it."""
+        self._flight.tasks.add(self.task)
+        self.task.add_done_callback(self._flight.tasks.discard)
 
     def cancel(self) -> None:
         """Break it off: whatever it waits for is cancelled, what it has opened is closed, in its own task."""
@@ -245,6 +250,7 @@ class Attempt:
     def keep(self) -> None:
         """It has lost, and what it says is wanted all the same."""
         self.kept = True
+        self._hold()
         if self.first_token_at is not None and self.streams is None:
             self.over = True
         self.want()

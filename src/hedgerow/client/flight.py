@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.client import records
 from hedgerow.client.attempt import Attempt
-from hedgerow.client.closing import Reaper, close
+from hedgerow.client.closing import close
 from hedgerow.client.contexts import carry_over
 from hedgerow.client.gates import verdict_of
 from hedgerow.client.keeping import NONE, Alternatives
@@ -109,7 +109,6 @@ class Flight:
         which = self._order[candidate]
         place = route.places[which]
         launched = Attempt(self, attempt, self.targets[which], place, role, now, self.context.copy())
-        self.tasks.add(launched.task)
         launched.probe = route.launched(place, self.ask, role, now)
         self.attempts.append(launched)
         if route.watched:
@@ -265,11 +264,6 @@ class Flight:
             attempt.over = True
         if not self.done.done():
             self.done.set_exception(error)
-
-    def reap(self, attempt: Attempt) -> None:
-        """Its task was cancelled: see to it that it ends."""
-        attempt.task.add_done_callback(self.tasks.discard)  # it may never have begun
-        Reaper(attempt.task, attempt.target.name, self.loop, self.course.grace)
 
     def _happened(self, happened: Happened) -> None:
         if len(self.attempts) == 1:
