@@ -221,7 +221,10 @@ def test_where_nothing_is_configured_the_cure_is_said(
     (tmp_path / "hedgerow.yaml").write_text(CONFIG.replace('server: {ledger: "on"}\n', ""))
     monkeypatch.chdir(tmp_path)
     report(code=2)
-    assert "set server.ledger, or name one with --ledger" in report.err
+    assert "hedgerow.yaml keeps no ledger (server.ledger): name the gateway's configuration (--config" in report.err
+    (tmp_path / "hedgerow.yaml").unlink()
+    report(code=2)
+    assert "neither hedgerow.yaml nor hedgerow-ledger.db in this folder: name the gateway's" in report.err
 
 
 @pytest.mark.parametrize("missing", ["numpy", "matplotlib", "jinja2"])

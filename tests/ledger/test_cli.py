@@ -154,7 +154,7 @@ def test_an_export_is_of_the_time_that_was_asked_for(url: str, run: Run) -> None
 
 def test_pruning_deletes_what_is_old_and_leaves_its_sums(url: str, run: Run) -> None:
     fill(url, *told("old"))
-    fill(url, *told("new"), key="other", epoch=time.time() - 1800)
+    fill(url, *told("new"), key="other", epoch=time.time())
     assert run("prune", "--older-than", "1d", "--ledger", url)[:2] == (0, "deleted 1 requests and their attempts\n")
     with read.ledger(url) as ledger:
         assert [row.request_id for page in ledger.requests() for row in page] == ["new"]
@@ -163,18 +163,24 @@ def test_pruning_deletes_what_is_old_and_leaves_its_sums(url: str, run: Run) -> 
 
 def test_the_ledger_is_that_of_the_configuration(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, err = run("show", "r1")
-    assert (code, err) == (
-        1,
-        "hedgerow: there is no ledger at hedgerow-ledger.db; a gateway with server.ledger writes one\n",
+    how = (
+        "name the gateway's configuration (--config FILE) or a database "
+        "(--ledger sqlite:////var/lib/hedgerow-ledger.db, --ledger postgresql://host/name)\n"
     )
+    neither = f"hedgerow: there is neither hedgerow.yaml nor hedgerow-ledger.db in this folder: {how}"
+    assert run("show", "r1") == (2, "", neither)
+    fill("sqlite:///hedgerow-ledger.db", *told("r0"))
+    assert run("show", "r0")[0] == 0
     fill(f"sqlite:///{tmp_path}/mine.db", *told("r1"))
     targets = {"targets": {"a": {"base_url": "http://a.example/v1"}}, "routes": {"r": {"targets": ["a"]}}}
     file = tmp_path / "hedgerow.yaml"
     file.write_text(json.dumps({**targets, "server": {"ledger": {"url": "sqlite:///mine.db"}}}))
     assert run("show", "r1")[0] == 0
     file.write_text(json.dumps(targets))
-    assert run("show", "r1")[2] == "hedgerow: hedgerow.yaml keeps no ledger (server.ledger); --ledger URL names one\n"
+    assert run("show", "r1")[2] == f"hedgerow: hedgerow.yaml keeps no ledger (server.ledger): {how}"
+    file.write_text(json.dumps({**targets, "server": {"ledger": True}}))
+    monkeypatch.chdir(tmp_path.parent)
+    assert run("show", "r0", "--config", file)[0] == 0  # beside the configuration, wherever it is asked from
 
 
 @pytest.mark.parametrize(

@@ -360,6 +360,22 @@ def test_yaml_1_1_surprises_are_text() -> None:
     assert settings.targets["no"].account == "12:30"
 
 
+@pytest.mark.parametrize(("written", "found"), [("on", True), ("true", True), ("off", False), ("false", False)])
+def test_a_switch_is_written_either_way(written: str, found: bool) -> None:
+    text = f"""\
+targets: {{a: {{base_url: http://127.0.0.1}}}}
+routes: {{r: {{targets: [a], hedge: {{kill_switch: {written}, only_if: {{streaming: {written}}}}}}}}}
+server: {{access_log: {written}, ledger: {written}, reuse_port: "${{SWITCH}}"}}
+"""
+    settings = loads(text, {"SWITCH": written})
+    hedge, server = settings.routes["r"].hedge, settings.server
+    assert [hedge.kill_switch, hedge.only_if.streaming, server.access_log, server.reuse_port] == [found] * 4
+    assert (server.ledger.url is not None) is found
+    jsonschema.validate(
+        yaml.load(text, Loader=yaml.BaseLoader) if written in ("on", "off") else yaml.safe_load(text), json_schema()
+    )
+
+
 @pytest.mark.parametrize(
     ("listen", "address", "loopback"),
     [

@@ -377,7 +377,7 @@ TARGETS = [
     (
         "not a flag",
         target("tls: {verify: no}"),
-        ["3: targets.a.tls.verify: got 'no'; expected true or false"],
+        ["3: targets.a.tls.verify: got 'no'; expected true or false, on or off"],
     ),
     (
         "a CA that is not used",

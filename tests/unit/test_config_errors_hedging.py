@@ -23,6 +23,7 @@ DOLLARS = "dollars from 0 to 1000000000, such as 5 or 2.50, with at most 9 decim
 DELAY = "2s, 300ms, p95, p99.5, ema(p95), {slo: 1.2s}, auto, 0 (at once) or off"
 PERCENTILE = "a percentile from p50 to p99.99, such as p99"
 A_DURATION = "a duration such as 2s or 300ms"
+FLAG = "true or false, on or off"
 NEEDS_SIGN = "a percentage such as 10%; a number needs its %"
 NEEDS_SIGN_OR_OFF = "a percentage such as 10% or off; a number needs its %"
 HEADERS = "a mapping of header names to values such as {x-priority: high}"
@@ -79,13 +80,13 @@ VALUES = [
     wrong("hedge.per_minute", "lots", "'lots'", "a number from 0 to 1000000"),
     wrong("hedge.max_input_tokens", "0", "0", "a whole number from 1 to 100000000 or off"),
     wrong("hedge.max_input_tokens", "~", "~", "a whole number from 1 to 100000000 or off"),
-    wrong("hedge.only_if.streaming", "maybe", "'maybe'", "true or false"),
+    wrong("hedge.only_if.streaming", "maybe", "'maybe'", FLAG),
     wrong("hedge.only_if.max_tokens_below", "0", "0", "a whole number from 1 to 10000000"),
     wrong("hedge.only_if.headers", "[x-a]", "a list", HEADERS),
     wrong("hedge.rollout", "10", "10", NEEDS_SIGN),
     wrong("hedge.rollout", "101%", "'101%'", "a percentage between 0% and 100%"),
     wrong("hedge.rollout", "-1%", "'-1%'", NEEDS_SIGN),
-    wrong("hedge.kill_switch", "on", "'on'", "true or false"),
+    wrong("hedge.kill_switch", "yes", "'yes'", FLAG),
     wrong("hedge.quota_keep", "100%", "'100%'", "a percentage between 0% and 99%"),
     wrong("hedge.quota_share", "0%", "'0%'", "a percentage between 0.1% and 100%"),
     wrong("hedge.outage.max_tokens", "0", "0", "a number from 1 to 1000"),
@@ -120,7 +121,7 @@ VALUES = [
     ),
     wrong("spend.tokens_per_minute", "0", "0", "a whole number from 1 to 1000000000 or off"),
     wrong("spend.tokens_per_minute", "~", "~", "a whole number from 1 to 1000000000 or off"),
-    wrong("background", "maybe", "'maybe'", "true or false"),
+    wrong("background", "maybe", "'maybe'", FLAG),
 ]
 """What the schema sees, too, unless it is in `UNSEEN`."""
 
@@ -402,7 +403,7 @@ SEEN = [text for text, errors in VALUES + KEYS if not any(each in errors[0] for 
 
 @pytest.mark.parametrize("text", SEEN, ids=range(len(SEEN)))
 def test_the_schema_refuses_what_an_editor_can_see(text: str) -> None:
-    data = yaml.load(text, Loader=yaml.BaseLoader) if "switch: on" in text else yaml.safe_load(text)
+    data = yaml.load(text, Loader=yaml.BaseLoader) if "switch: yes" in text else yaml.safe_load(text)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, json_schema())
 

@@ -123,7 +123,7 @@ WRONG = [
     ("[min_chars: 0]", "[0].min_chars: expected a whole number from 1 to 10000000"),
     ("[min_tokens: many]", "[0].min_tokens: expected a whole number from 1 to 10000000"),
     ("[finished: 3]", "[0].finished: expected a mapping of length"),
-    ("[finished: {length: 3}]", "[0].finished: length: expected true or false"),
+    ("[finished: {length: 3}]", "[0].finished: length: expected true or false, on or off"),
     ("[finished: {long: true}]", "[0].finished: there is no option 'long'; did you mean 'length'?"),
     ("[non_empty: true]", "[0].non_empty: non_empty takes no options"),
     ("[json: {fence: true}]", "[0].json: there is no option 'fence'; did you mean 'fenced'?"),
@@ -171,7 +171,7 @@ WRONG = [
     ("{require: json, prefix: 3}", ".prefix: got a number; expected a mapping such as {tokens: 40}"),
     ("{require: json, prefix: {tokens: 0}}", ".prefix.tokens: got 0; expected a whole number from 1 to 1000000"),
     ("{require: json, wait: -1}", ".wait: got -1; expected a duration such as 2s or 300ms"),
-    ("{require: json, strict: 3}", ".strict: got 3; expected true or false"),
+    ("{require: json, strict: 3}", ".strict: got 3; expected true or false, on or off"),
     (
         "{require: json, prefix: {tokens: 9, time: 10m}}",
         ".prefix.time: 10m is too long for routes.r.timeouts.total (10m): it could never run out",

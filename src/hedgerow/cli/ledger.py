@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from hedgerow.cli.finding import ledger_of, settings_in
 from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError, LedgerError
 from hedgerow.units import parse_duration
 
 if TYPE_CHECKING:
     from hedgerow.ledger.summary import RouteSummary
-
-DEFAULT_FILE = Path("hedgerow.yaml")
-DEFAULT_URL = "sqlite:///hedgerow-ledger.db"
 
 SUMMARY_EXAMPLES: Examples = (
     ("The last day", "hedgerow ledger summary"),
@@ -167,17 +165,7 @@ def prune(
 
 
 def _url(given: str | None, config: Path | None) -> str:
-    if given is not None:
-        return given
-    if config is None and not DEFAULT_FILE.is_file():
-        return DEFAULT_URL
-    from hedgerow.config import load
-
-    settings = load(config or DEFAULT_FILE)
-    found = settings.server.ledger.url
-    if found is None:
-        raise ConfigError([f"{config or DEFAULT_FILE} keeps no ledger (server.ledger); --ledger URL names one"])
-    return found.get_secret_value()
+    return ledger_of(settings_in(config), config) if given is None else given
 
 
 def _now() -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.configure import DEFAULT_FILE
+from hedgerow.cli.finding import ledger_of, settings_in
 from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
@@ -78,8 +78,8 @@ def report(
     """
     made = format or (Format.HTML if output is not None and output.suffix in (".html", ".htm") else Format.TERMINAL)
     _need(made)
-    settings = _settings(config, needed=ledger is None)
-    url = ledger or _ledger_of(settings)
+    settings = settings_in(config)
+    url = ledger or ledger_of(settings, config)
     now = datetime.now(UTC)  # noqa: TID251  # what "30d" ends at
     analysis = _analysis(url, settings, _when(since, now, "--since"), _maybe(until, now), route or [], seed)
     _write(_made(analysis, made, to_file=output is not None), output)
@@ -90,21 +90,6 @@ def _need(made: Format) -> None:
     for name in ("numpy", *(("matplotlib", "jinja2") if made is Format.HTML else ())):
         if find_spec(name) is None:
             raise ConfigError([f"the report needs {name}: pip install 'hedgerow[report]'"])
-
-
-def _settings(config: Path | None, *, needed: bool) -> Settings | None:
-    from hedgerow.config import load
-
-    if config is None and not needed and not DEFAULT_FILE.exists():
-        return None
-    return load(config or DEFAULT_FILE)
-
-
-def _ledger_of(settings: Settings | None) -> str:
-    url = None if settings is None else settings.server.ledger.url
-    if url is None:
-        raise ConfigError(["there is no ledger to read: set server.ledger, or name one with --ledger"])
-    return url.get_secret_value()
 
 
 def _analysis(

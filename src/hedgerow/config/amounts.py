@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from hedgerow import units
-from hedgerow.config.fields import Leaf, Schema, expected, problem, reference
+from hedgerow.config.fields import FLAG_FORMS, FLAG_WORDS, Leaf, Schema, expected, flag, problem, reference
 from hedgerow.policy import delay as delays
 from hedgerow.policy.price import nanousd, show_dollars
 
@@ -60,15 +60,12 @@ PERCENTILE = Leaf(
 
 
 def _parse_maybe(value: object, _: Path) -> bool | None:
-    words = {"true": True, "false": False}
-    if value is None or isinstance(value, bool):
-        return value
-    if not isinstance(value, str) or value not in words:
-        raise expected("true or false")
-    return words[value]
+    if value is not None and (found := flag(value)) is None:
+        raise expected(FLAG_WORDS)
+    return None if value is None else found
 
 
-MAYBE = Leaf(_parse_maybe, "true, false or null", {"anyOf": [{"type": ["boolean", "null"]}, reference()]})
+MAYBE = Leaf(_parse_maybe, "true, false or null", {"anyOf": [{"type": "null"}, *FLAG_FORMS]})
 
 
 def share(low: float, high: float) -> Leaf:

@@ -132,6 +132,7 @@ A client asks for the model `fast`; hedgerow asks `openai` and, when no first to
 - **Durations** are `300ms`, `2s`, `1m30s`, `2h`; a plain number is seconds.
 - **Percentages** have their sign: `10%`, `0.5%`.
 - **Dollars** are `5`, `2.50` or `"$2.50"`, to the billionth of one, and counted exactly.
+- **Switches** are `true` or `on`, `false` or `off`.
 - **Sizes** are `64KiB`, `64MiB` (1024s), `64KB`, `64MB` (1000s); a plain number is bytes.
 - **`${NAME}`** in any value is the environment variable `NAME`, which must be set; `${NAME:-default}` has a default
   for when it is not set or empty; `$${` is a plain `${`. Within `{}` or `[]`, other YAML tools want it quoted.

@@ -155,17 +155,23 @@ def whole(low: int, high: int, *, nullable: bool = False, off: bool = False) -> 
     return Leaf(parse, label, {"anyOf": forms}, lambda number: "off" if off and number is None else _yaml(number))
 
 
+_FLAGS = {"true": True, "on": True, "false": False, "off": False}
+
+
+def flag(value: object) -> bool | None:
+    """What a switch is set to, however that is written; None where it says something else."""
+    return value if isinstance(value, bool) else _FLAGS.get(value) if isinstance(value, str) else None
+
+
 def _parse_flag(value: object, _: Path) -> bool:
-    match value:
-        case bool():
-            return value
-        case "true" | "false":
-            return value == "true"
-        case _:
-            raise expected("true or false")
+    if (found := flag(value)) is None:
+        raise expected(FLAG_WORDS)
+    return found
 
 
-FLAG = Leaf(_parse_flag, "true or false", {"anyOf": [{"type": "boolean"}, reference()]})
+FLAG_WORDS = "true or false, on or off"
+FLAG_FORMS: list[Schema] = [{"type": "boolean"}, {"enum": ["on", "off"]}, reference()]
+FLAG = Leaf(_parse_flag, "true or false", {"anyOf": FLAG_FORMS})
 
 
 def one_of(*words: str) -> Leaf:

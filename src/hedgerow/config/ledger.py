@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import SecretStr, model_validator
 
 from hedgerow.config.base import DAY, GIB, MIB, Model
-from hedgerow.config.fields import Leaf, duration, problem, reference, size
+from hedgerow.config.fields import Leaf, duration, flag, problem, reference, size
 
 FILE = "sqlite:///hedgerow-ledger.db"
 """What `ledger: on` means."""
@@ -65,9 +65,8 @@ counted and said; requests never wait."""
     @classmethod
     def _in_short(cls, data: Any) -> Any:
         """A word in place of the whole section."""
-        if data is True or data == "on":
-            return {"url": FILE}
-        return {} if data is False or data == "off" else data
+        switch = flag(data)
+        return data if switch is None else {"url": FILE} if switch else {}
 
     @model_validator(mode="after")
     def _sums_last(self) -> Ledger:
