@@ -69,6 +69,22 @@ def test_a_loser_may_have_written_its_prompt_to_a_cache(key: str, dollars: str) 
     assert (loser.nanousd, loser.most) == (1_000_000, int(float(dollars) * 1_000_000) + 9_000)
 
 
+@pytest.mark.parametrize(
+    ("fields", "most"), [({}, 9_000), ({"max_tokens": 20}, 20_000), ({"max_completion_tokens": 5}, 9_000)]
+)
+def test_a_target_may_have_a_limit_of_its_own(fields: dict[str, object], most: int) -> None:
+    silent, told = Answer(end="hang"), answer('"prompt_tokens":1000,"completion_tokens":10')
+    loser, _ = bills({**TWO, "targets.<name>.override": fields}, {"a": silent, "b": told}, LIMITED)
+    assert loser.most == most
+
+
+def test_without_a_limit_a_loser_has_no_bound() -> None:
+    silent, told = Answer(end="hang"), answer('"prompt_tokens":1000,"completion_tokens":10')
+    lifted = {"targets.<name>.override": {"max_tokens": None}}
+    loser, _ = bills({**TWO, **lifted}, {"a": silent, "b": told}, LIMITED)
+    assert loser.most is None
+
+
 @effect_of("targets.<name>.price.source")
 @pytest.mark.parametrize(("source", "known"), [("own", True), ("off", False)])
 def test_a_price_is_known_unless_it_is_off(key: str, source: str, known: bool) -> None:

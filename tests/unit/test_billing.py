@@ -75,12 +75,17 @@ def test_a_whole_answer_costs_what_it_reported(outcome: Outcome) -> None:
         end(Outcome.FAILED, status=400, failure=FILTERED),
         end(Outcome.CLIENT_GONE, status=503),
         end(Outcome.WON, status=404),
+        end(Outcome.WON, Usage(90, 0), finish_reason="refusal"),
     ],
-    ids=["refused", "never sent", "429", "500", "400", "left at an error", "an error handed through"],
+    ids=["refused", "never sent", "429", "500", "400", "left at an error", "an error handed through", "a refusal"],
 )
 def test_what_was_never_sent_or_was_refused_costs_nothing_for_sure(ended: AttemptEnded) -> None:
     assert sums(bill(ended, TERMS)) == (0, 0, 0, EXACT)
     assert sums(bill(ended, Terms())) == (0, 0, 0, EXACT)
+
+
+def test_a_refusal_of_some_words_is_paid_for() -> None:
+    assert sums(bill(end(Outcome.WON, Usage(90, 1), finish_reason="refusal"), TERMS)) == (100, 100, 100, EXACT)
 
 
 def test_a_target_that_bills_refusals_bills_what_its_filter_refused() -> None:

@@ -25,6 +25,7 @@ from hedgerow.events import (
 )
 from hedgerow.policy.billing import bills, reported_cost
 from hedgerow.policy.gates.gate import Rejection
+from hedgerow.wire.override import limit_with
 from hedgerow.wire.scan import CHARACTERS_PER_TOKEN
 from hedgerow.wire.whole import is_event_stream
 from hedgerow.wire.words import NO_WORDS
@@ -32,6 +33,7 @@ from hedgerow.wire.words import NO_WORDS
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.landing import Landing
+    from hedgerow.gateway.target import Target
 
 _WON, _PRIMARY = Outcome.WON, Role.PRIMARY  # a member of an enum is slow to look up
 _OUR_FAULT = Failure(FailureClass.PROTOCOL, "hedgerow itself failed; its log says how")
@@ -180,7 +182,7 @@ def _end(
         None if attempt.call is None else attempt.call.sent_at,
         _told(said.finish_reason),
         _told(said.service_tier),
-        _limit(flight),
+        _limit(flight, attempt.target),
     )
 
 
@@ -228,12 +230,15 @@ def billed(flight: Landing) -> None:
             flight.unpriced(each.target, next(end.model for end in flight.ends if end.attempt == each.attempt))
 
 
-def _limit(flight: Landing) -> int | None:
-    """The most tokens that an answer may have; None where nobody limits them."""
+def _limit(flight: Landing, target: Target) -> int | None:
+    """The most tokens that an answer of this target may have; None where nobody limits them."""
     facts = flight.facts
     if facts.inputs is not None:  # embeddings: vectors are no tokens
         return 0
-    return None if "n" in facts.needs else flight.ask.max_output_tokens
+    if "n" in facts.needs:
+        return None
+    limit = flight.ask.max_output_tokens
+    return limit if target.override is None else limit_with(target.override, limit)
 
 
 def _told(word: str | None) -> str | None:

@@ -135,6 +135,8 @@ def _mode(end: AttemptEnded, terms: Terms) -> OnCancel | None:
         kind = None if failure is None else failure.kind
         refusal = kind in (FailureClass.CONTENT_POLICY, FailureClass.FATAL_REQUEST) or end.status == 408
         return OnCancel.GENERATED if refusal and (terms.bills_refusals or _is_azures(failure)) else None
+    if end.finish_reason == "refusal" and end.usage is not None and end.usage.output_tokens == 0:
+        return None  # Anthropic's
     if _is_ours(end):
         return terms.stream if end.stream else terms.whole
     return OnCancel.GENERATED

@@ -56,6 +56,23 @@ def fixed(path: str, value: object) -> str | None:
     return next((name for name in names if not FIXED.isdisjoint((name, twin_of(name)))), None)
 
 
+def limit_with(tree: Tree, limit: int | None) -> int | None:
+    """The most tokens that an answer may have with these fields where the client's own `limit` is that; None: no limit.
+
+    Of two limits the higher: an API may know both fields.
+    """
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            limit = limit_with(value, limit)
+        elif name in _LIMITS or twin_of(name) in _LIMITS:
+            own = int(value) if value is not None and value.isdigit() else None
+            limit = own if own is None or limit is None else max(own, limit)
+    return limit
+
+
+_LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+
+
 def tree_of(fields: Iterable[tuple[str, bytes | None]]) -> Tree:
     """The tree that these fields amount to; a dot in a name leads into an object, none into another field's value."""
     tree: dict[str, bytes | Tree | None] = {}
