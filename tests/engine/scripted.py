@@ -216,6 +216,7 @@ class World:
         keep: KeepSettings | None = None,
         prices: Mapping[str, Price] | None = None,
     ) -> None:
+        prices = dict.fromkeys(pools, Price()) if prices is None else prices
         self.loop = loop
         self.pools = pools
         self.events: list[Event] = []
@@ -241,7 +242,7 @@ class World:
             policy,
             listeners=[self.events.append],
             health=Health(),
-            shared=Shared(lambda: 0.0, terms={name: Terms(price) for name, price in (prices or {}).items()}),
+            shared=Shared(lambda: 0.0, terms={name: Terms(price) for name, price in prices.items()}),
         )
         prefix = None if policy.gates is None else policy.gates.prefix
         judges = Gates(Gatekeeper(gates), prefix) if gates else None

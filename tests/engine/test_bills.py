@@ -126,7 +126,7 @@ def test_a_price_that_nobody_knows_is_told_of_once(caplog: pytest.LogCaptureFixt
 
     play({"a": TOLD, "b": TOLD}, story, policy=POLICY, prices={})
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "targets.a.price: none is known for 'model-a', so nothing is known of what that costs"
+        "targets.a.price: none is known (of 'model-a'), so nothing is known of what that costs"
     ]
 
 

@@ -102,8 +102,8 @@ class Gateway:
         """New ones, unique over processes and restarts."""
         self.claimed: set[str] = set()
         """The names of requests under way that their clients chose."""
-        self.unpriced: set[tuple[str, str | None]] = set()
-        """Targets and models of which it was told that nobody knows their price."""
+        self.unpriced: set[str] = set()
+        """Targets of which it was told that nobody knows what they cost."""
         self.once = Once(loop)
         self.flights: set[Flight] = set()
         """Each says when it is over."""

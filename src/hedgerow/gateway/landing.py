@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("hedgerow.gateway")
 _WON = Outcome.WON  # a member of an enum is slow to look up
 _HEDGES = (Role.HEDGE, Role.RACER)
-_TOLD = 100
-"""Models without a price that are told of; clients may name anything."""
+_MODEL = 100
+"""Characters of a model's name that are told; clients may send anything."""
 _FAILED = (Outcome.FAILED, Outcome.FAILED_AFTER_COMMIT)
 
 
@@ -283,11 +283,11 @@ class Landing(Paced):
                 self.route.hedger.settled(session, winner.target.place, self.time())
 
     def unpriced(self, target: str, model: str | None) -> None:
-        """Nobody knows what an attempt cost: say so, once for each model of a target."""
+        """Nobody knows what an attempt cost: say so, once for each target."""
         told = self._gateway.unpriced
-        if (target, model) not in told and len(told) < _TOLD:
-            told.add((target, model))
-            what = "" if model is None else f" for {model!r}"
+        if target not in told:
+            told.add(target)
+            what = "" if model is None else f" (of {model[:_MODEL]!r})"
             log.warning("targets.%s.price: none is known%s, so nothing is known of what that costs", target, what)
 
     def settle(self, attempts: int) -> None:
