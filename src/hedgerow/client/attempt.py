@@ -230,14 +230,14 @@ class Attempt:
     def stop(self) -> None:
         """It is `over`: let its task close what it has opened and end, whatever it waits for."""
         if not self.task.done():
-            self._hold()
+            self._remember()
             Reaper(self.task, self.target.name, self.loop, self.grace)
             if self.reading:
                 self.task.cancel()
             else:
                 self.want()
 
-    def _hold(self) -> None:
+    def _remember(self) -> None:
         """Nobody else waits for the end of its task: keep hold of it."""
         self._flight.tasks.add(self.task)
         self.task.add_done_callback(self._flight.tasks.discard)
@@ -250,7 +250,7 @@ class Attempt:
     def keep(self) -> None:
         """It has lost, and what it says is wanted all the same."""
         self.kept = True
-        self._hold()
+        self._remember()
         if self.first_token_at is not None and self.streams is None:
             self.over = True
         self.want()
