@@ -9,11 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib import import_module
 from itertools import count
 from typing import Any
 
 Attempt = Callable[[int], Awaitable[Any]]
 Way = Callable[[Attempt], Awaitable[Any]]
+
+
+def package(name: str) -> Any:
+    """A module of the package that is measured, which mypy cannot see from here."""
+    return import_module(name)
 
 
 def counted(attempt: Attempt) -> Callable[[], Awaitable[Any]]:
@@ -113,7 +119,7 @@ def hedgerow_race(delay: float) -> Way:
 
 
 def asynchedging(delay: float) -> Way:
-    from asynchedging import hedge
+    hedge = package("asynchedging").hedge
 
     async def way(attempt: Attempt) -> Any:
         return (await hedge(counted(attempt), delays_s=[delay]))[0]
@@ -122,37 +128,29 @@ def asynchedging(delay: float) -> Way:
 
 
 def nopanic(delay: float) -> Way:
-    from nopanic.hedge import hedge
-
-    policy = hedge(delay=delay)
-
-    @policy
-    async def way(call: Any) -> Any:
-        return await call()
-
-    async def counting(attempt: Attempt) -> Any:
-        return await way(counted(attempt))
-
-    return counting
+    return _decorated(package("nopanic.hedge").hedge(delay=delay))
 
 
 def grit_toolkit(delay: float) -> Way:
-    from grit.hedge import hedge
+    return _decorated(package("grit.hedge").hedge(delay))
 
-    @hedge(delay)
-    async def way(call: Any) -> Any:
+
+def _decorated(decorator: Any) -> Way:
+    async def call_it(call: Any) -> Any:
         return await call()
 
-    async def counting(attempt: Attempt) -> Any:
-        return await way(counted(attempt))
+    hedged = decorator(call_it)
 
-    return counting
+    async def way(attempt: Attempt) -> Any:
+        return await hedged(counted(attempt))
+
+    return way
 
 
 def _over_httpx(wrap: Callable[[Any], Any]) -> Way:
-    import httpx
+    httpx: Any = package("httpx")
 
-    class Body(httpx.AsyncByteStream):
+    class Body(httpx.AsyncByteStream):  # type: ignore[misc]  # of a package that is not here
         """Holds an answer as a response holds its connection."""
 
         def __init__(self, answer: Any) -> None:
@@ -165,8 +163,8 @@ def _over_httpx(wrap: Callable[[Any], Any]) -> Way:
             if hasattr(self._answer, "aclose"):
                 await self._answer.aclose()
 
-    class Inner(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    class Inner(httpx.AsyncBaseTransport):  # type: ignore[misc]  # as above
+        async def handle_async_request(self, request: Any) -> Any:
             answer = await request.extensions["call"]()
             return httpx.Response(200, stream=Body(answer), extensions={"answer": answer}, request=request)
 
@@ -188,29 +186,23 @@ def httpx_bare(delay: float) -> Way:
 
 
 def hedge_python(delay: float) -> Way:
-    from hedge import HedgeConfig
-    from hedge.transport._httpx import HedgedHttpxTransport
-
-    config = HedgeConfig(warmup_delay=delay, estimated_rps=1_000.0)
-    return _over_httpx(lambda inner: HedgedHttpxTransport(inner, config))
+    config = package("hedge").HedgeConfig(warmup_delay=delay, estimated_rps=1_000.0)
+    return _over_httpx(lambda inner: package("hedge.transport._httpx").HedgedHttpxTransport(inner, config))
 
 
 def httpx_hedged(delay: float) -> Way:
-    from httpx_hedged import HedgeConfig, HedgedTransport
-
-    config = HedgeConfig(warmup_delay=delay)
-    return _over_httpx(lambda inner: HedgedTransport(inner, config))
+    config = package("httpx_hedged").HedgeConfig(warmup_delay=delay)
+    return _over_httpx(lambda inner: package("httpx_hedged").HedgedTransport(inner, config))
 
 
 def _router() -> Any:
-    import litellm
-    from litellm import CustomLLM, ModelResponse
+    litellm: Any = package("litellm")
 
-    class Provider(CustomLLM):
+    class Provider(litellm.CustomLLM):  # type: ignore[misc]  # as above
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
             params = kwargs.get("optional_params", {})
             answer = await CALLS[params["seed"]](0 if kwargs["model"] == "primary" else 1)
-            said = ModelResponse(choices=[{"message": {"role": "assistant", "content": "ok"}}])
+            said = litellm.ModelResponse(choices=[{"message": {"role": "assistant", "content": "ok"}}])
             said._hidden_params["answer"] = answer
             ANSWERS[said.id] = answer
             return said

@@ -15,9 +15,11 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import exp, log
+from pathlib import Path
 from typing import Any
 
-from ways import WAYS, Way
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from bench.library.ways import WAYS, Way  # found by the line above, in whatever environment
 
 MEDIAN, SPREAD, STRAGGLERS, SLOWDOWN = 0.016, 0.3, 0.05, 10.0
 """What an attempt takes: lognormal around the median, in seconds; so many of them are so much slower."""
