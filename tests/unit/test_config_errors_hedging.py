@@ -137,6 +137,65 @@ KEYS = [
         target("price: free"),
         ["3: targets.a.price: got 'free'; expected auto, off, or prices such as {input: 0.25, output: 2}"],
     ),
+    (
+        target("price: {above: 200000}"),
+        [
+            (
+                "3: targets.a.price.above: got 200000; expected prices by tokens of prompt, such as "
+                "{200000: {input: 2.50, output: 15}}"
+            )
+        ],
+    ),
+    (
+        target("price: {above: {many: {input: 1}}}"),
+        ["3: targets.a.price.above.many: expected a whole number of tokens such as 200000"],
+    ),
+    (
+        target("price: {above: {200000: {inptu: 1}}}"),
+        [
+            (
+                "3: targets.a.price.above.200000: unknown price 'inptu'; expected some of input, output, request, "
+                "cached_input, cache_write, cache_write_1h"
+            )
+        ],
+    ),
+    (
+        target("price: {tiers: {flex: half}}"),
+        [
+            (
+                "3: targets.a.price.tiers.flex: expected prices such as {input: 0.25, output: 2}, "
+                "or a percentage of the others"
+            )
+        ],
+    ),
+    (
+        target("price: {tiers: {flex: {input: -1}}}"),
+        [
+            (
+                "3: targets.a.price.tiers.flex.input: expected dollars from 0 to 1000000000, such as 5 or 2.50, "
+                "with at most 9 decimals"
+            )
+        ],
+    ),
+    (
+        target("billed_on_cancel: half"),
+        [
+            (
+                "3: targets.a.billed_on_cancel: got 'half'; expected one of full, generated, input, none, "
+                "or both of {stream: generated, whole: full}"
+            )
+        ],
+    ),
+    (
+        target("billed_on_cancel: {stream: full}"),
+        [
+            (
+                "3: targets.a.billed_on_cancel: got a mapping; expected one of full, generated, input, none, "
+                "or both of {stream: generated, whole: full}"
+            )
+        ],
+    ),
+    (target("billed_on_cancel: {streams: full}"), ["3: targets.a.billed_on_cancel.streams: expected stream or whole"]),
     (target("price: {inputs: 1}"), ["3: targets.a.price.inputs: unknown key; did you mean 'input'?"]),
     *(
         (target(f"price: {{input: {written}}}"), [f"3: targets.a.price.input: got {got}; expected {DOLLARS}"])
@@ -316,6 +375,10 @@ CONTRADICTIONS = [
                 "the targets before the last may take 62s, so it would never be asked"
             )
         ],
+    ),
+    (
+        target("price: {source: off, input: 1}"),
+        ["3: targets.a.price.source: is off, and prices are given beside it; drop one of the two"],
     ),
     (
         route("keep: {ttl: 1m}"),

@@ -54,7 +54,11 @@ _NUMBERS: Schema = {"type": "object", "properties": dict.fromkeys(_RATES, _DOLLA
 ABOVE = Leaf(
     _parse_above,
     "mapping of tokens to prices",
-    {"type": "object", "additionalProperties": {**_NUMBERS, "additionalProperties": False}},
+    {
+        "type": "object",
+        "propertyNames": {"pattern": "^[1-9][0-9]*$"},
+        "additionalProperties": {**_NUMBERS, "additionalProperties": False},
+    },
     str,
 )
 Tier = policy.Price | float

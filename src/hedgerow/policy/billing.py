@@ -93,10 +93,11 @@ def cost(usage: Usage, price: Price, tier: str | None = None) -> int | None:
 def reported_cost(usage: Usage, terms: Terms, model: str | None) -> tuple[int | None] | None:
     """Nano-dollars of a whole answer that reported these tokens (None: it has no price), as `bill` would say them.
 
-    None where more must be known: its tier of service, how long something was written to a cache, tokens.
+    None where more must be known: its tier of service, how long something was written to a cache, why it says nothing,
+    tokens.
     """
     price = terms.price(model)
-    if usage.source is not _REPORTED or usage.input_tokens is None or usage.output_tokens is None:
+    if usage.source is not _REPORTED or usage.input_tokens is None or not usage.output_tokens:
         return None
     if price is None:
         return (None,) if usage.input_tokens or usage.output_tokens else None
