@@ -2,8 +2,8 @@
 
 In process: `hedge`, `race` and `chain` call async callables, `hedged` decorates one, `Hedger` is made once and called
 often, `hedge_sync` is for sync code; each gives a `Result` or raises `EveryAttemptFailed`. `hedged_completion` is the
-plain form for text. The transports for the SDKs' HTTP
-clients are in `hedgerow.transports`.
+plain form for text. `http_client` and `http_client_sync` are for the official SDKs, with `HttpTarget`s; what they are
+made of is in `hedgerow.transports`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hedgerow.client.stream import Held, Winner
     from hedgerow.client.sync import hedge_sync
     from hedgerow.client.target import Target
+    from hedgerow.transports.clients import http_client, http_client_sync
+    from hedgerow.transports.targets import HttpTarget
 
 __all__ = [
     "Alternative",
@@ -31,6 +33,7 @@ __all__ = [
     "EveryAttemptFailed",
     "Hedger",
     "Held",
+    "HttpTarget",
     "Policy",
     "Result",
     "Target",
@@ -40,6 +43,8 @@ __all__ = [
     "hedge_sync",
     "hedged",
     "hedged_completion",
+    "http_client",
+    "http_client_sync",
     "race",
 ]
 
@@ -61,13 +66,16 @@ _HOMES = {
     "hedged_completion": "completion",
     "race": "calls",
 }
+_TRANSPORTS = {"HttpTarget": "targets", "http_client": "clients", "http_client_sync": "clients"}
 
 
 def __getattr__(name: str) -> Any:
     """The public names, each imported when it is first asked for: the gateway needs none of them."""
-    if (home := _HOMES.get(name)) is None:
-        raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
-    return getattr(import_module(f"hedgerow.client.{home}"), name)
+    if (home := _HOMES.get(name)) is not None:
+        return getattr(import_module(f"hedgerow.client.{home}"), name)
+    if (home := _TRANSPORTS.get(name)) is not None:
+        return getattr(import_module(f"hedgerow.transports.{home}"), name)
+    raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any, assert_type
 
 import anthropic
+import httpx
+import httpx2
 import openai
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
@@ -22,6 +24,7 @@ from hedgerow import (
     EveryAttemptFailed,
     Hedger,
     Held,
+    HttpTarget,
     Policy,
     Result,
     Target,
@@ -31,6 +34,8 @@ from hedgerow import (
     hedge_sync,
     hedged,
     hedged_completion,
+    http_client,
+    http_client_sync,
     race,
 )
 from hedgerow.client.sync import SyncHeld, SyncWinner
@@ -186,6 +191,16 @@ async def completions(client: openai.AsyncOpenAI, other: anthropic.AsyncAnthropi
     assert_type(answer.content, str)
     assert_type(answer.provider, str)
     await hedged_completion("hi", primary=translate, backup=translate)
+
+
+def transports() -> None:
+    places = [HttpTarget(base_url="https://api.example.com/v1", api_key="passthrough", protocol="openai")]
+    assert_type(http_client(places), httpx2.AsyncClient)
+    assert_type(http_client(places, Policy(delay=1), library="httpx", timeout=5), httpx.AsyncClient)
+    assert_type(http_client_sync(places, nonstream_as_stream=True), httpx2.Client)
+    assert_type(http_client_sync(places, library="httpx"), httpx.Client)
+    openai.AsyncOpenAI(http_client=http_client(places))
+    anthropic.Anthropic(http_client=http_client_sync(places))
 
 
 def what_is_refused(number: int) -> None:

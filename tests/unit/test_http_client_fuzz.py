@@ -63,6 +63,9 @@ class Lonely:
     def leave(self, call: ClientCall) -> None:
         raise AssertionError("the call has a connection")
 
+    def queues(self, call: ClientCall) -> bool:
+        raise AssertionError("the call has a connection")
+
     def cancelled(self, connection: ClientConnection) -> None:
         self.gone = True
 

@@ -87,7 +87,15 @@ def failure_answer(flight: Landing, attempt: Attempt, failure: Failure) -> Answe
     if failure.retry_after is not None:
         own += b"retry-after: %d\r\n" % ceil(failure.retry_after)
     status = client_status(failure)
+    if failure.status is None or failure.status < 400:
+        own += b"x-hedgerow-failure: %b\r\n" % _class(failure)
     return Answer(status, _JSON + own, _own_body(flight, attempt, failure, status))
+
+
+def _class(failure: Failure) -> bytes:
+    """Why nobody answered, for machines: the failure's class, but "closed" for a connection that was and broke."""
+    closed = failure.kind is FailureClass.CONNECT and not failure.unsent
+    return b"closed" if closed else failure.kind.encode()
 
 
 def _told(flight: Landing, attempt: Attempt, failure: Failure) -> tuple[Headers, bytes] | None:

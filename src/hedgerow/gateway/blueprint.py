@@ -43,6 +43,8 @@ class Key(_Part, frozen=True, kw_only=True):
 class TargetBlueprint(_Part, frozen=True, kw_only=True):
     """One target. `secret` is the key to send, None when there is none or (`passthrough`) the client's is sent on.
 
+    Where `versioned` is False the URL is as SDKs take it: those of Anthropic and Google add the version of the API.
+    One that `withholds` gets no header field in which a client may have a key of another place.
     `more_keys`: those beside `secret`. `only_for`: "any", "primary" or "hedge". From `price` on five fields say what it
     charges, see `Terms`.
     """
@@ -55,6 +57,8 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     headers: Headers
     pool: PoolSettings
     families: tuple[Family, ...] = (Family.OPENAI,)
+    versioned: bool = True
+    withholds: bool = False
     key_header: str = "auto"
     stream_usage: bool = True
     override: tuple[tuple[str, bytes | None], ...] = ()

@@ -6,7 +6,6 @@ import asyncio
 import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from urllib.parse import urlsplit
 
 from hedgerow.audience import Audience
 from hedgerow.errors import ConfigError
@@ -19,7 +18,7 @@ from hedgerow.gateway.parts import Parts, Pooled
 from hedgerow.gateway.reload_watch import stamp_of
 from hedgerow.gateway.route import Route
 from hedgerow.gateway.routing import Routing, Ways
-from hedgerow.gateway.target import Target, key_style
+from hedgerow.gateway.target import Target, base_path, key_style
 from hedgerow.gateway.trial import Gates
 from hedgerow.hedger import Hedger
 from hedgerow.http.client import Pool
@@ -213,11 +212,12 @@ class Site:
             self.places[number],
             self._pool,
             host=self._origin.host_header,
-            base_path=urlsplit(target.base_url).path.encode("ascii"),
+            base_path=base_path(target.base_url, family, versioned=target.versioned),
             model=target.model,
             authorization=None if secret is None else b"Bearer " + secret.encode(),
             passthrough=target.passthrough,
             headers=b"".join(b"%b: %b\r\n" % field for field in target.headers),
+            withholds=target.withholds,
             style=key_style(target.key_header, family),
             as_sent=target.key_header == "auto" and family in (Family.ANTHROPIC, Family.GEMINI),
             stream_usage=target.stream_usage,

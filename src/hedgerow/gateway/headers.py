@@ -250,6 +250,16 @@ def _without_listed(headers: Headers) -> Headers:
     return [field for field in headers if field[0] not in dropped]
 
 
+_SECRET = re.compile(rb"auth|key|token|secret|passw|credential|^openai-(organization|project)$")
+"""Of names of fields that may hold a key, or belong to one."""
+
+
+def without_keys(lines: bytes) -> bytes:
+    """The block of fields `lines` without those that may hold a key, or that say whose it is."""
+    kept = [field for field in fields_in(lines) if field[0] == _IDEMPOTENCY or _SECRET.search(field[0]) is None]
+    return field_lines(kept)
+
+
 def without(lines: bytes, names: Collection[bytes]) -> bytes:
     """The block of fields `lines` without those of these names."""
     return field_lines([field for field in fields_in(lines) if field[0] not in names])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 import msgspec
 
-from hedgerow.gateway.headers import KEYS, Incoming, without
+from hedgerow.gateway.headers import KEYS, Incoming, without, without_keys
 from hedgerow.http.client import Pool
 from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
@@ -41,6 +42,20 @@ def key_style(header: str, family: Family) -> KeyStyle:
     return KeyStyle(header.encode(), header == "authorization")
 
 
+_ADDED = {Family.ANTHROPIC: "/v1", Family.GEMINI: "/v1beta"}
+"""What the SDKs add to their base URL."""
+
+
+def base_path(base_url: str, family: Family, *, versioned: bool) -> bytes:
+    """The path that stands for the client's `/v1`. With `versioned` False the URL is as the SDK of this family takes
+    it.
+    """
+    path = urlsplit(base_url).path.rstrip("/")
+    if not versioned and family in _ADDED and _VERSION.search(f"{path}/".encode()) is None:
+        path += _ADDED[family]
+    return path.encode("ascii")
+
+
 class Target:
     """One configured target, as the requests of one family see it.
 
@@ -60,6 +75,7 @@ class Target:
         "_passthrough",
         "_pool",
         "_style",
+        "_withholds",
         "continues",
         "key_field",
         "mark",
@@ -87,8 +103,12 @@ class Target:
         override: Tree | None = None,
         key_field: bytes = b"",
         continues: Form | None = None,
+        withholds: bool = False,
     ) -> None:
-        """With `as_sent` a client's own key is sent on in the field it came in, and not as `style` says."""
+        """With `as_sent` a client's own key is sent on in the field it came in, and not as `style` says; with
+        `withholds` no field that may hold another is.
+        """
+        self._withholds = withholds
         self.stream_usage = stream_usage
         """Whether streams are asked to report their tokens."""
         self.override = override
@@ -136,6 +156,8 @@ class Target:
             start += own or self._style.line(incoming.authorization)
         if self._extra:
             forward = without(forward, self._extra)
+        if self._withholds:
+            forward = without_keys(forward)
         if body or method in (b"POST", b"PUT", b"PATCH"):
             head = b"%b %b%bcontent-length: %d\r\n\r\n" % (method, start, forward, len(body))
         else:

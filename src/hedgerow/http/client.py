@@ -173,6 +173,9 @@ class Pool:
             task, _ = self._dials.popitem()
             task.cancel()
 
+    def queues(self, call: ClientCall) -> bool:
+        return call in islice(self._waiting, len(self._dials), None)
+
     def cancelled(self, connection: ClientConnection) -> None:
         self.lost(connection)
         if self.settings.redial and self._open + len(self._dials) < self.settings.max_connections:

@@ -35,6 +35,9 @@ class Owner(Protocol):
     def leave(self, call: ClientCall) -> None:
         """`call` was cancelled before it had a connection."""
 
+    def queues(self, call: ClientCall) -> bool:
+        """Whether `call` waits, and no connection is being made for it."""
+
     def cancelled(self, connection: ClientConnection) -> None:
         """`connection` was aborted by a cancel."""
 
@@ -98,6 +101,11 @@ class ClientCall:
             connection = self.connection
             if connection is not None and not connection.transport.is_closing():
                 connection.transport.resume_reading()
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for the connection of another to come free."""
+        return self.connection is None and self.owner.queues(self)
 
     def over(self) -> None:
         """Nothing more will be told; let go of what it held."""

@@ -32,6 +32,10 @@ class Call(Protocol):
     def sent_at(self) -> float | None:
         """When it was written to a connection, the last one if there were two; None while it never was."""
 
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for the connection of another to come free."""
+
     def cancel(self) -> None:
         """Give up: the TCP connection is aborted at once, the sink hears nothing more. No-op when already over."""
 

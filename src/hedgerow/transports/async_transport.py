@@ -2,68 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
-from hedgerow.client.settings import Policy
-from hedgerow.events import Headers, Listener
-from hedgerow.transports.door import Door, hedged_path
-from hedgerow.transports.exchange import Broken, MemoryExchange
-from hedgerow.transports.targets import HttpTarget, blueprint_of
-
-OURS = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection"})
+from hedgerow.transports.asking import Asked, path_of
+from hedgerow.transports.exchange import Broken
+from hedgerow.transports.hedging import Hedging
 
 
-class AsyncHedging:
-    """Sends what may be hedged to its targets, and everything else where the client means it to go.
-
-    `targets` in the order in which they are asked; the first is the primary.
-    """
-
-    _library: Any
-    """The module whose classes are spoken: httpx or httpx2."""
-
-    def __init__(
-        self,
-        targets: Sequence[HttpTarget],
-        policy: Policy = Policy(),  # noqa: B008  # frozen
-        *,
-        nonstream_as_stream: bool = False,
-        listeners: Sequence[Listener] = (),
-        otherwise: Any = None,
-    ) -> None:
-        """`otherwise` is the transport of requests that are not hedged (files, batches, models); left out, the
-        library's own. Raises `ValueError` for what cannot work.
-        """
-        blueprint = blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream)
-        self._door = Door(blueprint, listeners)
-        self._otherwise = otherwise
+class AsyncHedging(Hedging):
+    """Sends what may be hedged to its targets, and all else where the client means it to go, by the library's own."""
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer the request; the client calls this."""
-        target = hedged_path(request.method.encode("ascii"), request.url.raw_path)
-        if target is None:
-            if self._otherwise is None:
-                self._otherwise = self._library.AsyncHTTPTransport()
-            return await self._otherwise.handle_async_request(request)
-        headers: Headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() not in OURS]
-        exchange = self._door.ask(b"POST", target, headers, await request.aread())
-        patience = request.extensions.get("timeout", {}).get("read")
-        body = Body(exchange, request, patience, self._library)
+        path = path_of(self._door, request)
+        if path is None:
+            return await self._plain(request).handle_async_request(request)
+        asked = Asked(self._door, request, path, await request.aread())
         try:
-            status, fields = await body.within(exchange.head())
-        except BaseException:
-            exchange.gone()
-            raise
-        stream = type("Stream", (BodyStream, self._library.AsyncByteStream), {})(body)
-        return self._library.Response(status, headers=fields, stream=stream)
+            status, fields = await asked.head()
+        except Broken as broken:
+            raise self._error(broken, request) from None
+        return self._response(status, fields, asked, request)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._door.close()
-        if self._otherwise is not None:
-            await self._otherwise.aclose()
+        for transport in self._others():
+            await transport.aclose()
 
     async def __aenter__(self) -> Any:
         return self
@@ -72,38 +38,25 @@ class AsyncHedging:
         await self.aclose()
 
 
-class Body:
-    """An answer's body, read within the client's own patience."""
+class AsyncBody:
+    """An answer's body, as the client's library reads it."""
 
-    def __init__(self, exchange: MemoryExchange, request: Any, patience: float | None, library: Any) -> None:
-        self.exchange = exchange
+    def __init__(self, asked: Asked, hedging: Hedging, request: Any) -> None:
+        self._asked = asked
+        self._hedging = hedging
         self._request = request
-        self._patience = patience
-        self._library = library
-
-    async def within(self, what: Any) -> Any:
-        """What is waited for; the client's timeout and a broken answer are its library's own errors."""
-        try:
-            async with asyncio.timeout(self._patience):
-                return await what
-        except TimeoutError:
-            raise self._library.ReadTimeout("nothing came in time", request=self._request) from None
-        except Broken:
-            broken = "the answer broke off before it was whole"
-            raise self._library.RemoteProtocolError(broken, request=self._request) from None
-
-
-class BodyStream:
-    """As the client's library reads it."""
-
-    def __init__(self, body: Body) -> None:
-        self._body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        exchange = self._body.exchange
-        while (piece := await self._body.within(exchange.piece())) is not None:
-            yield piece
+        exchange = self._asked.exchange
+        try:
+            while data := await exchange.rest():
+                yield data
+        except Broken as broken:
+            raise self._hedging._error(broken, self._request) from None
 
     async def aclose(self) -> None:
-        """The client wants no more: whatever runs for it is broken off."""
-        self._body.exchange.gone()
+        """The client wants no more."""
+        self._asked.close()
+
+    def __del__(self) -> None:
+        self._asked.exchange.forgotten()

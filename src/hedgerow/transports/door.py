@@ -1,73 +1,121 @@
-"""A gateway without a server: made for the running loop when the first request comes."""
+"""A gateway without a server: made for each event loop when its first request comes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 
+from hedgerow.errors import RequestError
 from hedgerow.events import Headers, Listener
+from hedgerow.gateway.answers import refuse
 from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.gateway.build import build
 from hedgerow.gateway.core import Gateway
+from hedgerow.gateway.listening import Closing, listeners_of
+from hedgerow.gateway.parts import Parts
 from hedgerow.http.client import Pool
+from hedgerow.http.client_settings import Origin
 from hedgerow.transports.exchange import MemoryExchange
 from hedgerow.wire import lookup
 
-_ENDPOINTS = (
-    b"/chat/completions",
-    b"/completions",
-    b"/responses",
-    b"/embeddings",
-    b"/moderations",
-    b"/rerank",
-    b"/messages",
+_NO_LOOP = (
+    "hedgerow's transports need a running asyncio loop (uvloop's, or anyio's on asyncio, is one); under trio, use the "
+    "sync client in a thread"
 )
-"""What may be hedged, behind whatever base URL the SDK was given."""
-_GEMINI = b"/models/"
-
-
-def hedged_path(method: bytes, path: bytes) -> bytes | None:
-    """The path, as the gateway knows it, of a request that may be hedged; None for one that is to go as it is."""
-    if method != b"POST":
-        return None
-    bare, mark, query = path.partition(b"?")
-    for endpoint in _ENDPOINTS:
-        if bare.endswith(endpoint):
-            return b"/v1" + endpoint + mark + query
-    at = bare.rfind(_GEMINI)
-    if at >= 0 and lookup(method, b"/v1beta" + bare[at:]).hedgeable:
-        return b"/v1beta" + bare[at:] + mark + query
-    return None
 
 
 class Door:
-    """One gateway for one event loop."""
+    """One gateway for each event loop that asks. A new loop goes on with what was learned in one that has ended."""
 
     def __init__(self, blueprint: Blueprint, listeners: Sequence[Listener] = ()) -> None:
+        """Raises `ValueError` when a client's key would have to go to several places."""
         self._blueprint = blueprint
         self._listeners = listeners
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._gateway: Gateway | None = None
-        self._pools: Sequence[Pool] = ()
+        self._homes: dict[asyncio.AbstractEventLoop, Home] = {}
+        self._lessons: Parts | None = None
+        self.paths = frozenset(path.encode() for route in blueprint.routes.values() for path in route.endpoints)
+        """Further paths that may be hedged."""
+        passing = {Origin.of(target.base_url) for target in blueprint.targets.values() if target.passthrough}
+        if len(passing) > 1:
+            named = ", ".join(sorted(origin.authority for origin in passing))
+            raise ValueError(f"a client's key belongs to one place, and passthrough would send it to {named}")
+        self._keys_go_to = next(iter(passing), None)
 
-    def ask(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> MemoryExchange:
-        """Ask the gateway; whoever asks reads the exchange, or says that it is gone."""
-        exchange = MemoryExchange(method, target, headers, body)
-        self._here()(exchange)
+    def ask(self, target: bytes, headers: Headers, body: bytes, meant: Origin) -> MemoryExchange:
+        """Ask the gateway; whoever asks reads the exchange, or says that it is gone.
+
+        `meant` is where the client would have sent it. Raises `RuntimeError` where no loop runs.
+        """
+        home = self._home()
+        exchange = MemoryExchange(home.loop, target, headers, body)
+        if self._keys_go_to not in (None, meant):
+            refuse(exchange, lookup(b"POST", target), _misled(meant, self._keys_go_to))
+        else:
+            home.gateway(exchange)
         return exchange
 
-    def _here(self) -> Gateway:
-        """The gateway; in another loop than before a new one, since connections live in theirs."""
-        loop = asyncio.get_running_loop()
-        if self._gateway is None or self._loop is not loop:
-            self._gateway, self._pools = build(self._blueprint, loop=loop, listeners=self._listeners)
-            self._loop = loop
-        return self._gateway
+    def _home(self) -> Home:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(_NO_LOOP) from None
+        return self._homes.get(loop) or self._settle(loop)
+
+    def _settle(self, loop: asyncio.AbstractEventLoop) -> Home:
+        for known in [known for known in self._homes if known.is_closed()]:
+            self._lessons = self._homes.pop(known).gateway.parts
+        home = self._homes[loop] = Home(self._blueprint, self._listeners, loop)
+        if self._lessons is not None and home.gateway.parts is not None:
+            for name, hedger in home.gateway.parts.hedgers.items():
+                hedger.adopt(self._lessons.hedgers[name], loop.time())
+            self._lessons = None
+        return home
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was asked since it was closed."""
+        return bool(self._homes)
 
     async def close(self) -> None:
         """Close all connections. Asked again, it makes new ones."""
-        gateway, self._gateway = self._gateway, None
-        if gateway is not None and self._loop is asyncio.get_running_loop():
-            gateway.close()
-            await gateway.keeping.closed()
-            await asyncio.gather(*(pool.close() for pool in self._pools))
+        here = self._homes.pop(asyncio.get_running_loop(), None)
+        self._homes.clear()  # each loop closes what it has when that is forgotten
+        if here is not None:
+            await here.close()
+
+
+def _misled(meant: Origin, keys_go_to: Origin | None) -> RequestError:
+    there = "" if keys_go_to is None else keys_go_to.authority
+    why = f"The client's key is meant for {meant.authority}; passthrough would send it to {there}"
+    return RequestError(400, f"{why}. Give that target a key of its own, or the client that base URL.", code="key")
+
+
+class Home:
+    """The gateway in one event loop.
+
+    What it has opened is closed when the loop ends, or when the home is forgotten: loops end their asynchronous
+    generators, and those that are collected.
+    """
+
+    def __init__(self, blueprint: Blueprint, listeners: Sequence[Listener], loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        heard, no_more_events = listeners_of(blueprint.server, loop)
+        self.gateway, pools = build(blueprint, loop=loop, listeners=[*heard, *listeners])
+        self._open = _open(self.gateway, pools, no_more_events)
+        with suppress(StopIteration):
+            self._open.__anext__().send(None)  # up to its yield, without a task
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._open.aclose()
+
+
+async def _open(gateway: Gateway, pools: Sequence[Pool], no_more_events: Closing) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        gateway.close()
+        await gateway.keeping.closed()
+        await asyncio.gather(*(pool.close() for pool in pools))
+        await no_more_events()

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import httpx
 
-from hedgerow.transports.async_transport import AsyncHedging
-from hedgerow.transports.sync_transport import SyncHedging
+from hedgerow.transports.async_transport import AsyncBody, AsyncHedging
+from hedgerow.transports.sync_transport import SyncBody, SyncHedging
+
+
+class _AsyncBody(AsyncBody, httpx.AsyncByteStream):
+    pass
+
+
+class _SyncBody(SyncBody, httpx.SyncByteStream):
+    pass
 
 
 class HedgeTransport(AsyncHedging, httpx.AsyncBaseTransport):
-    """See `AsyncHedging`: httpx.AsyncClient(transport=HedgeTransport([...]))."""
+    """For httpx.AsyncClient(transport=HedgeTransport([...]))."""
 
     _library = httpx
+    _body = _AsyncBody
+    _plain_transport = httpx.AsyncHTTPTransport
 
 
 class SyncHedgeTransport(SyncHedging, httpx.BaseTransport):
-    """See `SyncHedging`: httpx.Client(transport=SyncHedgeTransport([...]))."""
+    """For httpx.Client(transport=SyncHedgeTransport([...]))."""
 
     _library = httpx
+    _body = _SyncBody
+    _plain_transport = httpx.HTTPTransport

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import httpx2
 
-from hedgerow.transports.async_transport import AsyncHedging
-from hedgerow.transports.sync_transport import SyncHedging
+from hedgerow.transports.async_transport import AsyncBody, AsyncHedging
+from hedgerow.transports.sync_transport import SyncBody, SyncHedging
+
+
+class _AsyncBody(AsyncBody, httpx2.AsyncByteStream):
+    pass
+
+
+class _SyncBody(SyncBody, httpx2.SyncByteStream):
+    pass
 
 
 class HedgeTransport(AsyncHedging, httpx2.AsyncBaseTransport):
-    """See `AsyncHedging`: AsyncOpenAI(http_client=httpx2.AsyncClient(transport=HedgeTransport([...])))."""
+    """For httpx2.AsyncClient(transport=HedgeTransport([...]))."""
 
     _library = httpx2
+    _body = _AsyncBody
+    _plain_transport = httpx2.AsyncHTTPTransport
 
 
 class SyncHedgeTransport(SyncHedging, httpx2.BaseTransport):
-    """See `SyncHedging`: OpenAI(http_client=httpx2.Client(transport=SyncHedgeTransport([...])))."""
+    """For httpx2.Client(transport=SyncHedgeTransport([...]))."""
 
     _library = httpx2
+    _body = _SyncBody
+    _plain_transport = httpx2.HTTPTransport

@@ -2,55 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from hedgerow.client.background import background
-from hedgerow.client.settings import Policy
-from hedgerow.events import Headers, Listener
-from hedgerow.transports.async_transport import OURS, Body
-from hedgerow.transports.door import Door, hedged_path
-from hedgerow.transports.exchange import MemoryExchange
-from hedgerow.transports.targets import HttpTarget, blueprint_of
+from hedgerow.events import Headers
+from hedgerow.transports.asking import Asked, path_of
+from hedgerow.transports.door import Door
+from hedgerow.transports.exchange import Broken
+from hedgerow.transports.hedging import Hedging
 
 
-class SyncHedging:
-    """As `AsyncHedging`, for sync clients."""
-
-    _library: Any
-
-    def __init__(
-        self,
-        targets: Sequence[HttpTarget],
-        policy: Policy = Policy(),  # noqa: B008  # frozen
-        *,
-        nonstream_as_stream: bool = False,
-        listeners: Sequence[Listener] = (),
-        otherwise: Any = None,
-    ) -> None:
-        """As for `AsyncHedging`."""
-        blueprint = blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream)
-        self._door = Door(blueprint, listeners)
-        self._otherwise = otherwise
+class SyncHedging(Hedging):
+    """As `AsyncHedging`, for sync clients, in as many threads as there are."""
 
     def handle_request(self, request: Any) -> Any:
         """Answer the request; the client calls this."""
-        target = hedged_path(request.method.encode("ascii"), request.url.raw_path)
-        if target is None:
-            if self._otherwise is None:
-                self._otherwise = self._library.HTTPTransport()
-            return self._otherwise.handle_request(request)
-        headers: Headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() not in OURS]
-        asked = _ask(self._door, target, headers, request.read(), request, self._library)
-        body, status, fields = background().call(asked)
-        stream = type("Stream", (_Stream, self._library.SyncByteStream), {})(body)
-        return self._library.Response(status, headers=fields, stream=stream)
+        path = path_of(self._door, request)
+        if path is None:
+            return self._plain(request).handle_request(request)
+        content = request.read()
+        try:
+            asked, status, fields = background().call(_ask(self._door, request, path, content))
+        except Broken as broken:
+            raise self._error(broken, request) from None
+        return self._response(status, fields, asked, request)
 
     def close(self) -> None:
         """Close all connections."""
-        background().call(self._door.close())
-        if self._otherwise is not None:
-            self._otherwise.close()
+        if self._door.used:
+            background().call(self._door.close())
+        for transport in self._others():
+            transport.close()
 
     def __enter__(self) -> Any:
         return self
@@ -59,36 +42,40 @@ class SyncHedging:
         self.close()
 
 
-async def _ask(
-    door: Door, target: bytes, headers: Headers, content: bytes, request: Any, library: Any
-) -> tuple[Body, int, Headers]:
-    exchange = door.ask(b"POST", target, headers, content)
-    body = Body(exchange, request, request.extensions.get("timeout", {}).get("read"), library)
-    try:
-        status, fields = await body.within(exchange.head())
-    except BaseException:
-        exchange.gone()
-        raise
-    return body, status, fields
+async def _ask(door: Door, request: Any, path: bytes, content: bytes) -> tuple[Asked, int, Headers]:
+    asked = Asked(door, request, path, content)
+    status, fields = await asked.head()
+    if asked.exchange.over:
+        asked.first = await asked.exchange.rest()  # all of it: nobody needs come for it again
+    return asked, status, fields
 
 
-async def _pieces(body: Body) -> bytes:
-    """All that is there, as soon as something is; nothing at the end."""
-    piece = await body.within(body.exchange.piece())
-    return b"" if piece is None else piece + body.exchange.rest()
+class SyncBody:
+    """An answer's body, as the client's library reads it."""
 
-
-async def _gone(exchange: MemoryExchange) -> None:
-    exchange.gone()
-
-
-class _Stream:
-    def __init__(self, body: Body) -> None:
-        self._body = body
+    def __init__(self, asked: Asked, hedging: Hedging, request: Any) -> None:
+        self._asked = asked
+        self._hedging = hedging
+        self._request = request
 
     def __iter__(self) -> Iterator[bytes]:
-        while piece := background().call(_pieces(self._body)):
-            yield piece
+        exchange = self._asked.exchange
+        try:
+            if data := self._asked.first:
+                yield data
+            while not exchange.read and (data := background().call(exchange.rest())):
+                yield data
+        except Broken as broken:
+            raise self._hedging._error(broken, self._request) from None
 
     def close(self) -> None:
-        background().call(_gone(self._body.exchange))
+        """The client wants no more."""
+        if not self._asked.exchange.over:
+            background().call(_close(self._asked))
+
+    def __del__(self) -> None:
+        self._asked.exchange.forgotten()
+
+
+async def _close(asked: Asked) -> None:
+    asked.close()

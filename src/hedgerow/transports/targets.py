@@ -5,47 +5,73 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from hedgerow.client.settings import Policy
+from hedgerow.errors import ConfigError
 from hedgerow.gateway.blueprint import Blueprint, Reading, RouteBlueprint, ServerBlueprint, TargetBlueprint
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.limits import Limits
 from hedgerow.http.proxy import proxy_for
 from hedgerow.policy.alternatives import KeepSettings
+from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.wire.base import Family
 
 PASSTHROUGH = "passthrough"
 ROUTE = "*"
 """The one route, for whatever model is asked for."""
+Protocol = Literal["openai", "anthropic", "gemini"]
 _MIB = 1 << 20
+_PATIENT = 3600.0
+"""Seconds that a request may wait for a connection: clients have timeouts of their own for that."""
+_DIAL = 60.0
+"""Seconds after which the network has had its chance."""
+_SERVER = ServerBlueprint(
+    host=None,
+    port=0,
+    reuse_port=False,
+    certificate=None,
+    api_keys=(),
+    http=Limits(),
+    held_bytes=4 * _MIB,
+    answer_bytes=64 * _MIB,
+    replay_bytes=_MIB,
+    drain=0.0,
+    log_level="info",
+)
 
 
 class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
     """One place an attempt can go. It does not show its key.
 
-    `base_url` as the SDK takes it, such as https://api.openai.com/v1. `api_key`: "passthrough" sends the SDK's own, so
-    say so only where that key belongs; None sends none. `model` replaces the one that was asked for. `protocol`: which
-    APIs it speaks, of "openai", "anthropic", "gemini". `name` as in events; left out, the host. `account`: targets of
-    one account share a rate limit.
+    `base_url` as the SDK takes it, such as https://api.openai.com/v1 or https://api.anthropic.com. `api_key`: its own;
+    "passthrough" sends the one that the SDK was given, which must be for that very host; None sends none. `model`
+    replaces the one that is asked for. `protocol`: which APIs it speaks, where a client speaks several. `name` as in
+    events; left out, the host. `account`: targets of one account share a rate limit. `headers` are sent to it alone.
+    `ca_file`: the authorities to trust in place of the usual ones; `verify` False trusts everybody. `proxy`: a URL,
+    "env" for what the environment says, None for no proxy.
     """
 
     base_url: str
     api_key: str | None = None
     model: str | None = None
-    protocol: str | tuple[str, ...] = "openai"
+    protocol: Protocol | Sequence[Protocol] = ("openai", "anthropic", "gemini")
     name: str | None = None
     account: str | None = None
     headers: Mapping[str, str] = {}
     ca_file: str | None = None
+    verify: bool = True
+    proxy: str | None = "env"
     max_connections: int = 1000
 
     def __repr__(self) -> str:
         return f"HttpTarget({self.base_url!r}, model={self.model!r})"
 
-    def blueprint(self) -> TargetBlueprint:
+    def blueprint(self, breaker: BreakerSettings) -> TargetBlueprint:
         """As the gateway takes it. Raises `ValueError` for a URL or a protocol that is none."""
         origin = Origin.of(self.base_url)
         spoken = (self.protocol,) if isinstance(self.protocol, str) else self.protocol
@@ -54,15 +80,24 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
         mark = "" if secret is None else f"#{hashlib.sha256(secret.encode()).hexdigest()[:8]}"
         return TargetBlueprint(
             base_url=self.base_url.rstrip("/"),
-            account=self.account or f"{urlsplit(self.base_url).netloc.rpartition('@')[2]}{mark}",
+            versioned=False,
+            account=self.account or f"{origin.authority}{mark}",
             secret=secret,
             passthrough=passes,
+            withholds=not passes,
             model=self.model,
             headers=[(name.lower().encode(), value.encode()) for name, value in self.headers.items()],
             pool=PoolSettings(
-                ca_file=self.ca_file, max_connections=self.max_connections, proxy=proxy_for(origin, os.environ)
+                ca_file=self.ca_file,
+                verify=self.verify,
+                max_connections=self.max_connections,
+                max_waiting=1_000_000,
+                queue_timeout=_PATIENT,
+                connect_timeout=_DIAL,
+                proxy=proxy_for(origin, os.environ) if self.proxy == "env" else self.proxy,
             ),
             families=tuple(map(Family, spoken)),
+            breaker=breaker,
         )
 
 
@@ -70,26 +105,33 @@ def blueprint_of(targets: Sequence[HttpTarget], policy: Policy, *, nonstream_as_
     """A gateway that has these targets in one route. Raises `ValueError`."""
     if not targets:
         raise ValueError("a transport needs at least one target")
+    breaker = BreakerSettings() if policy.breaker else BreakerSettings(failure_ratio=None)
     named: dict[str, TargetBlueprint] = {}
     for number, target in enumerate(targets, 1):
         name = target.name or urlsplit(target.base_url).hostname or "target"
-        named[f"{name}-{number}" if name in named else name] = target.blueprint()
+        named[f"{name}-{number}" if name in named else name] = target.blueprint(breaker)
     rules = policy.for_targets(len(targets))
     kept_for = policy.kept_for
     keep = None if kept_for is None else KeepSettings(kept_for, None, None, 600.0, False)
     reading = Reading(as_stream=nonstream_as_stream, total=rules.total)
     route = RouteBlueprint(targets=tuple(named), policy=rules, reading=reading, keep=keep)
-    server = ServerBlueprint(
-        host=None,
-        port=0,
-        reuse_port=False,
-        certificate=None,
-        api_keys=(),
-        http=Limits(),
-        held_bytes=4 * _MIB,
-        answer_bytes=64 * _MIB,
-        replay_bytes=_MIB,
-        drain=0.0,
-        log_level="info",
+    return Blueprint(targets=named, routes={ROUTE: route}, default_route=ROUTE, server=_SERVER)
+
+
+def configured(file: Path, route: str | None) -> Blueprint:
+    """What a configuration says, without what is about a server. Raises `ConfigError`."""
+    try:
+        from hedgerow import config
+        from hedgerow.gateway import drafting
+    except ImportError as missing:
+        raise ConfigError([f"to read {file} needs {missing.name}: pip install 'hedgerow[gateway]'"]) from None
+    blueprint = drafting.blueprint_of(config.load(file))
+    routes, default = blueprint.routes, blueprint.default_route
+    if route is not None:
+        if route not in routes:
+            raise ConfigError([f"{file}: there is no route {route!r}: it has {', '.join(map(repr, routes))}"])
+        routes, default = {ROUTE: routes[route]}, ROUTE
+    server = msgspec.structs.replace(
+        blueprint.server, api_keys=(), admin_token=None, metrics=False, access_log=False, reload="off"
     )
-    return Blueprint(targets=named, routes={ROUTE: route}, default_route=ROUTE, server=server)
+    return msgspec.structs.replace(blueprint, routes=routes, default_route=default, server=server)

@@ -1,0 +1,93 @@
+"""What both transports are made of."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from hedgerow.client.settings import Policy
+from hedgerow.events import Headers, Listener
+from hedgerow.gateway.blueprint import Blueprint
+from hedgerow.http.proxy import proxy_for
+from hedgerow.transports.asking import Asked, origin_of
+from hedgerow.transports.door import Door
+from hedgerow.transports.exchange import Broken
+from hedgerow.transports.targets import HttpTarget, blueprint_of, configured
+
+
+class Hedging:
+    """A transport of the library `_library`, whose answers have bodies of the class `_body`; `_plain_transport` is the
+    library's own.
+    """
+
+    _library: Any
+    _body: Any
+    _plain_transport: Any
+
+    def __init__(
+        self,
+        targets: Sequence[HttpTarget],
+        policy: Policy = Policy(),  # noqa: B008  # frozen
+        *,
+        nonstream_as_stream: bool = False,
+        listeners: Sequence[Listener] = (),
+        otherwise: Any = None,
+    ) -> None:
+        """`targets` in the order in which they are asked; the first is the primary.
+
+        `nonstream_as_stream` asks for whole answers as streams, so that their first token can decide as well.
+        `listeners` are told of events. `otherwise` is the transport of requests that are not hedged (files, batches,
+        models); left out, the library's own, with the proxies of the environment. Raises `ValueError` for what cannot
+        work.
+        """
+        self._open(blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream), listeners, otherwise)
+
+    @classmethod
+    def from_config(
+        cls,
+        file: str | os.PathLike[str],
+        *,
+        route: str | None = None,
+        listeners: Sequence[Listener] = (),
+        otherwise: Any = None,
+    ) -> Self:
+        """With the targets and routes of a hedgerow.yaml, its ledger, event log and traces.
+
+        `route` answers whatever model is asked for; left out, the model says which does, as in the gateway. What is
+        about a server (listen, api_keys, admin, metrics) has no effect. Raises `ConfigError`.
+        """
+        made = cls.__new__(cls)
+        made._open(configured(Path(file), route), listeners, otherwise)
+        return made
+
+    def _open(self, blueprint: Blueprint, listeners: Sequence[Listener], otherwise: Any) -> None:
+        self._door = Door(blueprint, listeners)
+        self._otherwise = otherwise
+        self._by_proxy: dict[str | None, Any] = {}
+        self._lock = threading.Lock()
+
+    def _plain(self, request: Any) -> Any:
+        """The transport of a request that is not hedged."""
+        if self._otherwise is not None:
+            return self._otherwise
+        proxy = proxy_for(origin_of(request.url), os.environ)
+        with self._lock:
+            if proxy not in self._by_proxy:
+                self._by_proxy[proxy] = self._plain_transport(proxy=proxy)
+            return self._by_proxy[proxy]
+
+    def _others(self) -> Iterator[Any]:
+        yield from self._by_proxy.values()
+        if self._otherwise is not None:
+            yield self._otherwise
+
+    def _response(self, status: int, fields: Headers, asked: Asked, request: Any) -> Any:
+        body = self._body(asked, self, request)
+        return self._library.Response(status, headers=fields, stream=body, extensions={"http_version": b"HTTP/1.1"})
+
+    def _error(self, broken: Broken, request: Any) -> Exception:
+        error: Exception = getattr(self._library, broken.why)(str(broken), request=request)
+        return error
