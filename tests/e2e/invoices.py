@@ -21,6 +21,7 @@ from typing import Any
 
 from hedgerow.lab.accounts import LOG_LENGTH
 from hedgerow.lab.process import LabProcess
+from hedgerow.ledger import read
 from tests.e2e.support import Config, GatewayProcess, until
 
 AT_ONCE = 48
@@ -51,6 +52,8 @@ ROUTES: Mapping[str, Config] = {
 
 Told = dict[str, Any]
 """A bill, as the event log has it, or a lab's record."""
+Row = tuple[str | int | None, ...]
+"""An attempt: its request, number, target, outcome, certainty, nano-dollars, least and most."""
 
 
 @dataclass
@@ -63,6 +66,8 @@ class Books:
     certainties: Counter[str] = field(default_factory=Counter)
     finished: Counter[str] = field(default_factory=Counter)
     billed: Counter[str] = field(default_factory=Counter)
+    rows: Counter[Row] = field(default_factory=Counter)
+    """Of the ledger: how often each request, attempt and what it comes to is there."""
 
     def read(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Take up what the gateway told."""
@@ -77,7 +82,12 @@ class Books:
                     self.certainties[bill["certainty"]] += 1
 
     def problems(self) -> Iterator[str]:
-        """Everything in which the two sides do not fit together."""
+        """Everything in which the two sides do not fit together, and in which the ledger has it otherwise."""
+        told = Counter(_row(request, bill) for (_, request), bills in self.bills.items() for bill in bills)
+        for row in told - self.rows:
+            yield f"{row}: not in the ledger"
+        for row in self.rows - told:
+            yield f"{row}: in the ledger alone, or twice"
         for request, times in (self.billed + self.finished).items():
             if (self.billed[request], self.finished[request]) != (1, 1):
                 yield f"{request}: told {times} times that it was finished or billed"
@@ -98,6 +108,20 @@ class Books:
         said = sum(_sum(self.invoices.get(where, []), "billed_nano_usd") for where, _ in rest)
         least, guess = (sum(_sum(bills, key) for _, bills in rest) for key in ("least", "nanousd"))
         return least, guess, said, sum(bill["most"] is None for _, bills in rest for bill in bills)
+
+
+def _row(request: str, bill: Told) -> Row:
+    return (request, *(bill[key] for key in ("attempt", "target", "outcome", "certainty", "nanousd", "least", "most")))
+
+
+def _rows(url: str) -> Iterator[Row]:
+    """The ledger's attempts, with the names of their requests."""
+    with read.ledger(url) as ledger:
+        names = {(row.process, row.number): row.request_id for page in ledger.requests() for row in page}
+        for page in ledger.attempts():
+            for row in page:
+                sums = row.certainty, row.cost_nanousd, row.least_nanousd, row.most_nanousd
+                yield (names[row.process, row.number], row.attempt, row.target, row.outcome, *sums)
 
 
 def _is_exact(bills: Iterable[Told]) -> bool:
@@ -156,7 +180,7 @@ async def ask(address: tuple[str, int], path: str, body: bytes, name: str, leave
         writer.transport.abort()
 
 
-def settings(labs: Mapping[str, LabProcess], event_log: str) -> Config:
+def settings(labs: Mapping[str, LabProcess], event_log: str, ledger: Config) -> Config:
     """Nothing keeps attempts back: every request is hedged that is late, and tried where it can be."""
     plain = {
         "protocol": ["openai", "anthropic"],
@@ -173,21 +197,21 @@ def settings(labs: Mapping[str, LabProcess], event_log: str) -> Config:
         "routes": {
             name: {**limits, **route, "hedge": {**hedge, **route.get("hedge", late)}} for name, route in ROUTES.items()
         },
-        "server": {"listen": "127.0.0.1:0", "event_log": event_log, "log_level": "error"},
+        "server": {"listen": "127.0.0.1:0", "event_log": event_log, "log_level": "error", "ledger": ledger},
     }
 
 
 def play(count: int, folder: Path, *, seed: int = 1) -> Books:
     """So many requests; both sides' books when all of them are closed."""
     books = Books()
-    log = folder / "events.jsonl"
+    log, ledger = folder / "events.jsonl", f"sqlite:///{folder / 'ledger.db'}"
     times = ["--p50-ms", "40", "--p95-ms", "120", "--gap-ms", "3", "--tokens", "20", "--seed", str(seed)]
     with ExitStack() as stack:
         labs = {
             name: stack.enter_context(LabProcess(["--name", name, *times, *options]))
             for name, (options, _) in LABS.items()
         }
-        with GatewayProcess(settings(labs, str(log))) as gateway:
+        with GatewayProcess(settings(labs, str(log), {"url": ledger})) as gateway:
             for start in range(0, count, LOG_LENGTH // 4):  # a lab remembers so many requests, and gets fewer of them
                 known = {name: lab.stats()["requests"] for name, lab in labs.items()}
                 asyncio.run(_some(gateway.address, start, min(count, start + LOG_LENGTH // 4), seed))
@@ -196,6 +220,7 @@ def play(count: int, folder: Path, *, seed: int = 1) -> Books:
                     for record in lab.log(after=known[name] - 1):
                         books.invoices.setdefault((name, record["key"]), []).append(record)
     books.read(map(json.loads, log.read_text().splitlines()))
+    books.rows.update(_rows(ledger))
     return books
 
 
@@ -223,6 +248,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{len(books.billed)} requests, {sum(map(len, books.bills.values()))} attempts", end=", ")
     print(f"{sum(map(len, books.invoices.values()))} invoices, {time.monotonic() - started:.0f} s")
     print(f"outcomes: {dict(books.outcomes)}, certainty: {dict(books.certainties)}")
+    print(f"ledger: {books.rows.total()} attempts, {sum(row[5] or 0 for row in books.rows.elements())} nano-dollars")
     print("exact: {} nano-dollars billed, {} on the invoices".format(*books.exact))
     print(f"others: at least {least}, guessed {guess}, on the invoices {said}; {unbounded} have no upper bound")
     print(f"{len(problems)} problems", *problems[:20], sep="\n  ")

@@ -13,6 +13,7 @@ def test_what_requests_come_to_is_what_the_labs_bill(tmp_path: Path) -> None:
     books = play(2_000, tmp_path)
     assert list(books.problems()) == []
     assert len(books.billed) == 2_000
+    assert books.rows.total() == sum(map(len, books.bills.values()))
     ours, theirs = books.exact
     assert ours == theirs > 0
     least, guess, said, _ = books.others
