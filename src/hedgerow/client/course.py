@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
@@ -99,7 +99,7 @@ class Course:
         self._total = self._policy.total
         self._listeners = listeners
         self._draw = random.Random().random if draw is None else draw  # noqa: S311  # who is hedged is no secret
-        self._prefix, self._numbers = f"hr-{secrets.token_hex(5)}-", count(1)
+        self._prefix, self._numbers = f"hr-{os.urandom(5).hex()}-", count(1)
         self._here = threading.local()
         self._last: Home | None = None
 
