@@ -52,7 +52,7 @@ ROUTES: Mapping[str, Config] = {
 
 Told = dict[str, Any]
 """A bill, as the event log has it, or a lab's record."""
-Row = tuple[str | int | None, ...]
+Row = tuple[str, int, str, str, str, int | None, int | None, int | None]
 """An attempt: its request, number, target, outcome, certainty, nano-dollars, least and most."""
 
 
@@ -111,7 +111,8 @@ class Books:
 
 
 def _row(request: str, bill: Told) -> Row:
-    return (request, *(bill[key] for key in ("attempt", "target", "outcome", "certainty", "nanousd", "least", "most")))
+    which = request, bill["attempt"], bill["target"], bill["outcome"]
+    return (*which, bill["certainty"], bill["nanousd"], bill["least"], bill["most"])
 
 
 def _rows(url: str) -> Iterator[Row]:
