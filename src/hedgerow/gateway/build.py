@@ -43,12 +43,14 @@ def build(
     loop: asyncio.AbstractEventLoop,
     listeners: Sequence[Listener] = (),
     make_pool: MakePool = lambda _name, origin, settings: Pool(origin, settings),
+    old: Parts | None = None,
 ) -> tuple[Gateway, Sequence[Pool]]:
     """The gateway core and the pools of its targets (to be closed by whoever called).
 
-    Raises `ConfigError` (a proxy, a CA file, a gate).
+    Routes of `old`, a gateway that is asked no more, go on learning here. Raises `ConfigError` (a proxy, a CA file, a
+    gate).
     """
-    gateway, parts = Builder(listeners, make_pool).gateway(blueprint, loop)
+    gateway, parts = Builder(listeners, make_pool).gateway(blueprint, loop, old)
     return gateway, [pooled.pool for pooled in parts.pools.values()]
 
 
@@ -68,9 +70,11 @@ class Builder:
         self._health = Health()
         self._shared = Shared(random.Random().random)  # noqa: S311  # who is hedged is no secret
 
-    def gateway(self, blueprint: Blueprint, loop: asyncio.AbstractEventLoop) -> tuple[Gateway, Parts]:
-        """The gateway, and its parts as they are now. Raises `ConfigError`."""
-        parts = self.parts(blueprint, loop.time())
+    def gateway(
+        self, blueprint: Blueprint, loop: asyncio.AbstractEventLoop, old: Parts | None = None
+    ) -> tuple[Gateway, Parts]:
+        """The gateway, and its parts as they are now; `old` as for `parts`. Raises `ConfigError`."""
+        parts = self.parts(blueprint, loop.time(), old)
         gateway = Gateway(
             parts.routing,
             loop=loop,

@@ -4,13 +4,19 @@
 for the SDKs of Mistral, Groq, Cohere and LlamaIndex. They speak HTTP/1.1 to their targets, and need a loop of asyncio.
 """
 
+import sys
 from importlib.util import find_spec
 
 
-def _missing() -> list[str]:
-    """Packages that are imported when an answer needs them, which is too late to hear of them."""
-    return [name for name in ("httptools", "brotli") if find_spec(name) is None]
+def _found(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # nor is the package that it would be in
+        return False
 
 
-if missing := _missing():
+_NEEDED = ("httptools", "brotli", *(("backports.zstd",) if sys.version_info < (3, 14) else ()))
+"""Some are imported when an answer needs them, which is too late to hear of it."""
+
+if missing := [name for name in _NEEDED if not _found(name)]:
     raise ImportError(f"hedgerow's transports need {' and '.join(missing)}: pip install 'hedgerow[transports]'")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import suppress
+from weakref import WeakSet
 
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers, Listener
@@ -16,7 +17,7 @@ from hedgerow.gateway.listening import Closing, listeners_of
 from hedgerow.gateway.parts import Parts
 from hedgerow.http.client import Pool
 from hedgerow.http.client_settings import Origin
-from hedgerow.transports.exchange import MemoryExchange
+from hedgerow.transports.exchange import CLOSED, MemoryExchange
 from hedgerow.wire import lookup
 
 _NO_LOOP = (
@@ -49,6 +50,7 @@ class Door:
         """
         home = self._home()
         exchange = MemoryExchange(home.loop, target, headers, body)
+        home.exchanges.add(exchange)
         if self._keys_go_to not in (None, meant):
             refuse(exchange, lookup(b"POST", target), _misled(meant, self._keys_go_to))
         else:
@@ -65,11 +67,8 @@ class Door:
     def _settle(self, loop: asyncio.AbstractEventLoop) -> Home:
         for known in [known for known in self._homes if known.is_closed()]:
             self._lessons = self._homes.pop(known).gateway.parts
-        home = self._homes[loop] = Home(self._blueprint, self._listeners, loop)
-        if self._lessons is not None and home.gateway.parts is not None:
-            for name, hedger in home.gateway.parts.hedgers.items():
-                hedger.adopt(self._lessons.hedgers[name], loop.time())
-            self._lessons = None
+        lessons, self._lessons = self._lessons, None
+        home = self._homes[loop] = Home(self._blueprint, self._listeners, loop, lessons)
         return home
 
     @property
@@ -98,11 +97,19 @@ class Home:
     generators, and those that are collected.
     """
 
-    def __init__(self, blueprint: Blueprint, listeners: Sequence[Listener], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        listeners: Sequence[Listener],
+        loop: asyncio.AbstractEventLoop,
+        lessons: Parts | None,
+    ) -> None:
         self.loop = loop
         heard, no_more_events = listeners_of(blueprint.server, loop)
-        self.gateway, pools = build(blueprint, loop=loop, listeners=[*heard, *listeners])
-        self._open = _open(self.gateway, pools, no_more_events)
+        old = None if lessons is None else lessons._replace(pools={})  # which were the last loop's
+        self.gateway, pools = build(blueprint, loop=loop, listeners=[*heard, *listeners], old=old)
+        self.exchanges: WeakSet[MemoryExchange] = WeakSet()
+        self._open = _open(self.exchanges, self.gateway, pools, no_more_events)
         with suppress(StopIteration):
             self._open.__anext__().send(None)  # up to its yield, without a task
 
@@ -111,10 +118,14 @@ class Home:
         await self._open.aclose()
 
 
-async def _open(gateway: Gateway, pools: Sequence[Pool], no_more_events: Closing) -> AsyncGenerator[None, None]:
+async def _open(
+    exchanges: Collection[MemoryExchange], gateway: Gateway, pools: Sequence[Pool], no_more_events: Closing
+) -> AsyncGenerator[None, None]:
     try:
         yield
     finally:
+        for exchange in list(exchanges):
+            exchange.expire(CLOSED)
         gateway.close()
         await gateway.keeping.closed()
         await asyncio.gather(*(pool.close() for pool in pools))

@@ -23,12 +23,14 @@ class Broken(Exception):
 
 
 CUT = Broken("RemoteProtocolError", "the answer broke off before it was whole")
+CLOSED = Broken("ReadError", "the transport was closed")
 
 
 class MemoryExchange:
     """A `hedgerow.http.exchange.Exchange` whose answer is read with `head` and `rest`."""
 
     __slots__ = (
+        "__weakref__",
         "_held",
         "_news",
         "_paused",
@@ -166,8 +168,6 @@ class MemoryExchange:
     def _check(self) -> None:
         if self._trouble is not None:
             raise Broken(self._trouble.why, str(self._trouble))
-        if self.over and not self.started:
-            raise Broken(CUT.why, "the transport was closed")
 
     async def _change(self) -> None:
         self._news = self.loop.create_future()

@@ -1,0 +1,185 @@
+"""What the transports take for a request that may be hedged, and what their targets come to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import httpx2
+import pytest
+
+import hedgerow
+from hedgerow import HttpTarget, Policy, http_client
+from hedgerow.gateway.headers import without_keys
+from hedgerow.gateway.target import base_path
+from hedgerow.transports.httpx2 import SyncHedgeTransport
+from hedgerow.transports.paths import hedged_path
+from hedgerow.transports.targets import blueprint_of
+from hedgerow.wire.base import Family
+
+HEDGED = {
+    "/v1/chat/completions": "/v1/chat/completions",
+    "/chat/completions": "/v1/chat/completions",
+    "/openai/v1/chat/completions": "/v1/chat/completions",
+    "/v1beta/openai/chat/completions": "/v1/chat/completions",
+    "/openai/deployments/gpt/chat/completions?api-version=1": "/v1/chat/completions?api-version=1",
+    "/v1/completions": "/v1/completions",
+    "/v1/responses": "/v1/responses",
+    "/v1/embeddings": "/v1/embeddings",
+    "/v1/moderations": "/v1/moderations",
+    "/v2/rerank": "/v1/rerank",
+    "/v1/messages": "/v1/messages",
+    "/anthropic/v1/messages?beta=true": "/v1/messages?beta=true",
+    "/v1beta/models/gemini-2:generateContent": "/v1beta/models/gemini-2:generateContent",
+    "/v1beta/models/gemini-2:streamGenerateContent?alt=sse": "/v1beta/models/gemini-2:streamGenerateContent?alt=sse",
+}
+LEFT_ALONE = [
+    "/v1/batches",
+    "/v1/files",
+    "/v1/models",
+    "/v1/fine_tuning/jobs",
+    "/v1/images/generations",
+    "/v1/audio/transcriptions",
+    "/v1/threads/thread_1/messages",
+    "/v1/messages/batches",
+    "/v1/messages/count_tokens",
+    "/v1/responses/resp_1/cancel",
+    "/v1/chat/completions/chatcmpl-1",
+    "/v1/fim/completions",
+    "/v1/agents/completions",
+    "/v1/chat/moderations",
+    "/v1beta/models/gemini-2:embedContent",
+    "/v1beta/models/gemini-2:countTokens",
+]
+
+
+@pytest.mark.parametrize(("path", "known"), HEDGED.items())
+def test_paths_that_are_hedged_behind_any_base_url(path: str, known: str) -> None:
+    assert hedged_path(path.encode()) == known.encode()
+
+
+@pytest.mark.parametrize("path", LEFT_ALONE)
+def test_paths_that_are_left_alone(path: str) -> None:
+    assert hedged_path(path.encode()) is None
+
+
+def test_paths_that_a_configuration_lists() -> None:
+    assert hedged_path(b"/v1/translate", frozenset({b"/v1/translate"})) == b"/v1/translate"
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_only_posts_are_hedged(method: str) -> None:
+    seen = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.method)
+        return httpx2.Response(204)
+
+    targets = [HttpTarget(base_url="http://127.0.0.1:9/v1")]
+    transport = SyncHedgeTransport(targets, otherwise=httpx2.MockTransport(answer))
+    with httpx2.Client(transport=transport) as client:
+        assert client.request(method, "http://sdk/v1/chat/completions").status_code == 204
+    assert seen == [method]
+
+
+@pytest.mark.parametrize(
+    ("url", "family", "path"),
+    [
+        ("https://api.openai.com/v1", Family.OPENAI, b"/v1"),
+        ("http://localhost:8000", Family.OPENAI, b""),
+        ("https://api.anthropic.com", Family.ANTHROPIC, b"/v1"),
+        ("https://api.anthropic.com/v1/", Family.ANTHROPIC, b"/v1"),
+        ("https://gateway.example/anthropic", Family.ANTHROPIC, b"/anthropic/v1"),
+        ("https://generativelanguage.googleapis.com", Family.GEMINI, b"/v1beta"),
+        ("https://generativelanguage.googleapis.com/v1alpha", Family.GEMINI, b"/v1alpha"),
+    ],
+)
+def test_base_urls_are_as_the_sdks_take_them(url: str, family: Family, path: bytes) -> None:
+    assert base_path(url, family, versioned=False) == path
+
+
+def test_fields_that_may_hold_a_key_are_withheld() -> None:
+    kept = b"content-type: application/json\r\nanthropic-beta: b1\r\ntraceparent: 00-1\r\nidempotency-key: abc\r\n"
+    held = [b"helicone-auth", b"portkey-api-key", b"cf-aig-token", b"x-client-secret", b"openai-organization"]
+    assert without_keys(kept + b"".join(name + b": v\r\n" for name in held)) == kept
+
+
+def test_targets_do_not_show_their_keys() -> None:
+    target = HttpTarget(base_url="https://api.example.com/v1", api_key="sk-secret", headers={"x-token": "sk-other"})
+    blueprint = blueprint_of([target, target], Policy())
+    for shown in (repr(target), str([target]), repr(blueprint)):
+        assert "sk-" not in shown
+    assert list(blueprint.targets) == ["api.example.com", "api.example.com-2"]
+    accounts = {each.account for each in blueprint.targets.values()}
+    assert len(accounts) == 1, "targets with the same key share a rate limit"
+
+
+def test_breakers_can_be_switched_off() -> None:
+    [on], [off] = (
+        blueprint_of([HttpTarget(base_url="http://a/v1")], Policy(breaker=breaker)).targets.values()
+        for breaker in (True, False)
+    )
+    assert (on.breaker.failure_ratio, off.breaker.failure_ratio) == (0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "problem"),
+    [
+        ([], {}, "at least one target"),
+        ([HttpTarget(base_url="ftp://a")], {}, "starts with http:// or https://"),
+        ([HttpTarget(base_url="http://a/v1", protocol="openapi")], {}, "openapi"),  # type: ignore[arg-type]
+        ([HttpTarget(base_url="http://a/v1")], {"library": "requests"}, "it must be httpx2 or httpx"),
+    ],
+)
+def test_what_cannot_work_is_refused(targets: list[HttpTarget], options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        http_client(targets, **options)
+
+
+MISSING = """
+import sys
+sys.modules[{package!r}] = None
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == {package!r} else find(name, *rest)
+import hedgerow
+try:
+    hedgerow.http_client([hedgerow.HttpTarget(base_url="http://a/v1")], library={library!r})
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "library", "told"),
+    [
+        ("httptools", "httpx2", "hedgerow's transports need httptools: pip install 'hedgerow[transports]'"),
+        ("brotli", "httpx2", "hedgerow's transports need brotli: pip install 'hedgerow[transports]'"),
+        ("httpx2", "httpx2", "clients of httpx2 need httpx2: pip install httpx2"),
+        ("httpx", "httpx", "clients of httpx need httpx: pip install httpx"),
+    ],
+)
+def test_a_missing_package_is_told_with_what_to_install(package: str, library: str, told: str) -> None:
+    code = MISSING.format(package=package, library=library)
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == f"{told}\n"
+
+
+def test_the_transports_import_nothing_that_their_extra_does_not_bring() -> None:
+    code = """
+import sys, hedgerow
+hedgerow.http_client([hedgerow.HttpTarget(base_url="http://a/v1")])
+files = {name.partition(".")[0]: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+foreign = {name for name, file in files.items() if "site-packages" in file}
+print(*sorted(foreign))
+"""
+    found = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
+    of_httpx2 = {"anyio", "httpx2", "httpcore2", "h11", "idna", "certifi", "truststore", "sniffio", "typing_extensions"}
+    brought = {"httptools", "brotli", "_brotli", "backports", "certifi", "msgspec"}
+    assert found - of_httpx2 - brought <= {"_distutils_hack"}
+
+
+def test_public_names_are_found_and_imported_late() -> None:
+    assert {"HttpTarget", "http_client", "http_client_sync"} <= set(hedgerow.__all__)
+    code = "import sys, hedgerow; print([name for name in sys.modules if 'transports' in name or 'http' in name])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
