@@ -121,8 +121,9 @@ def _rows(url: str) -> Iterator[Row]:
         names = {(row.process, row.number): row.request_id for page in ledger.requests() for row in page}
         for page in ledger.attempts():
             for row in page:
-                sums = row.certainty, row.cost_nanousd, row.least_nanousd, row.most_nanousd
-                yield (names[row.process, row.number], row.attempt, row.target, row.outcome, *sums)
+                sums = row.cost_nanousd, row.least_nanousd, row.most_nanousd
+                how = row.outcome, row.certainty or "none"
+                yield (names[row.process, row.number], row.attempt, row.target, *how, *sums)
 
 
 def _is_exact(bills: Iterable[Told]) -> bool:
