@@ -2,8 +2,9 @@
 
 Covers every Markdown page. A fence says what it is: `python` blocks are run one by one, `yaml` blocks with `targets:`
 at the top are loaded, commands after `$ ` in `console` blocks must exist, with their options. A `python` block that
-begins with a file's name (`# my_gates.py`) lies beside the configurations of its page. Code that calls
-http://127.0.0.1:8080 finds a gateway there: it is run against one on a free port, in front of two simulated providers.
+begins with a file's name (`# my_gates.py`) lies beside the configurations of its page; `# test_it.py` is run by pytest.
+Code that calls http://127.0.0.1:8080 finds a gateway there: it is run against one on a free port, in front of simulated
+providers.
 """
 
 from __future__ import annotations
@@ -103,8 +104,23 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def run_python(code: str, *, cwd: Path) -> str:
     """Run `code` as a reader would; its output. Keys are dummies, so that SDK clients can be made."""
+    command = [sys.executable, "-c", code]
+    if named := re.match(r"# (test_\w+\.py)\n", code):
+        (cwd / named[1]).write_text(code)
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-Werror",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:asyncio",
+            named[1],
+        ]
     result = subprocess.run(
-        [sys.executable, "-c", code],
+        command,
         cwd=cwd,
         env=os.environ | {"OPENAI_API_KEY": "dummy", "ANTHROPIC_API_KEY": "dummy"},
         capture_output=True,
@@ -112,7 +128,7 @@ def run_python(code: str, *, cwd: Path) -> str:
         timeout=60,
         check=False,
     )
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import openai
 import pytest
 
-from hedgerow.lab.process import LabDied, LabProcess
+from hedgerow.lab.control import LabDied
+from hedgerow.lab.process import LabProcess
 
 pytestmark = pytest.mark.e2e
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, Unpack, cast, overload
 
+import msgspec
+
 from hedgerow.client.course import Call, Course
 from hedgerow.client.flight import fly
 from hedgerow.client.gates import checks_of
@@ -131,10 +133,14 @@ def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Co
         with suppress(KeyError):  # another thread may have just forgotten it
             _courses.move_to_end(key)
     course, names = known
-    targets = [
-        each if isinstance(each, Target) else Target(call=each, name=names[which]) for which, each in enumerate(callees)
-    ]
+    targets = [_named(each, name) for each, name in zip(callees, names, strict=True)]
     return course, Call(targets, checks, first_token, classify)
+
+
+def _named(callee: Callee[Any], name: str) -> Target[Any]:
+    if not isinstance(callee, Target):
+        return Target(call=callee, name=name)
+    return callee if callee.name == name else msgspec.structs.replace(callee, name=name)
 
 
 def _remember(key: object, callees: Sequence[Callee[Any]], options: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""For tests: an event loop whose clock jumps, so that hours of hedging take milliseconds and are exact."""
+"""An event loop whose clock jumps, so that hours of hedging take milliseconds and are exact."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Seconds of virtual time since the loop was made."""
         return self._now
 
+    def end(self) -> None:
+        """Cancel what still runs, let it close what it has opened, and close the loop. May be called again."""
+        if self.is_closed():
+            return
+        try:
+            if tasks := asyncio.all_tasks(self):
+                for task in tasks:
+                    task.cancel()
+                self.run_until_complete(asyncio.wait(tasks))
+            self.run_until_complete(self.shutdown_asyncgens())
+        finally:
+            self.close()
+
     def _jump(self, seconds: float) -> None:
         self._now += seconds
 
@@ -50,9 +63,12 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
-    """Run `main(loop)` to its end in virtual time; raises `Deadlock` when nothing can ever happen again."""
+    """Run `main(loop)` to its end in virtual time; what is left running then is cancelled.
+
+    Raises `Deadlock` when nothing can ever happen again.
+    """
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(main(loop))
     finally:
-        loop.close()
+        loop.end()
