@@ -479,3 +479,21 @@ def test_what_is_no_target_is_refused_with_its_type() -> None:
             await race()
 
     run(main)
+
+
+def test_a_budget_of_tokens_is_settled_by_what_answers_say() -> None:
+    """None of the thirty systems that we looked at has a budget in tokens for calls."""
+
+    async def main(_: VirtualLoop) -> None:
+        book = Book()
+        small = {"usage": {"prompt_tokens": 40, "completion_tokens": 10}}
+        targets = book.target("a", 9.0), book.target("b", 1.0, small)
+        policy = Policy(delay=1, budget=None, tokens_per_minute=1_200)
+        hedger: Hedger[object] = Hedger("r", targets, policy, size=lambda: 100)
+        # A hedge is taken to be 600 tokens until it has answered, and comes to 50: else the third were refused.
+        assert [(await hedger()).hedged for _turn in range(8)] == [True] * 8
+        dear = Hedger("d", targets, Policy(delay=1, budget=None, tokens_per_minute=599), size=lambda: 100)
+        refused = await dear()
+        assert (refused.hedged, refused.reason) == (False, Reason.BUDGET)
+
+    run(main)

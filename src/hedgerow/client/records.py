@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hedgerow.client.using import usage_of
 from hedgerow.events import (
     AnswerRejected,
     AttemptEnded,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hedgerow.client.attempt import Attempt
     from hedgerow.client.flight import Flight
 
+_WHOLE = (Outcome.WON, Outcome.KEPT, Outcome.REJECTED)
 PROTOCOL = "callable"
 """The protocol of calls in process, as events name it."""
 _WON = Outcome.WON  # a member of an enum is slow to look up
@@ -92,7 +94,7 @@ def ended(flight: Flight, attempt: Attempt, outcome: Outcome, failure: Failure |
             None if failure is None else failure.status,
             0,
             failure,
-            None,
+            usage_of(attempt.value) if outcome in _WHOLE and not attempt.streams else None,
             ask.stream,
             ask.input_tokens,
         )

@@ -39,6 +39,7 @@ class Rules(TypedDict, total=False):
     losers: Literal["cancel", "keep"]
     keep_time: Seconds
     breaker: bool
+    tokens_per_minute: int | None
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +54,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     "hedge"; "race" launches all together; "chain" asks the next only after a failure; "shadow" decides everything and
     launches no hedge. `strict`: a value that a gate rejected is no answer; else the best of them is given when nobody
     is better, after `gate_wait`. `losers`: "cancel", or "keep" to let them run on for `keep_time`. `breaker`: a
-    target that fails again and again is left out for a while, as in the gateway.
+    target that fails again and again is left out for a while, as in the gateway. `tokens_per_minute`: the most tokens
+    of hedges and failovers; what they come to is taken from answers that say so, and estimated by `Hedger(size=...)`.
     """
 
     delay: Seconds = "auto"
@@ -72,6 +74,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     losers: Literal["cancel", "keep"] = "cancel"
     keep_time: Seconds = 30.0
     breaker: bool = True
+    tokens_per_minute: int | None = None
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, ("hedge", "race", "chain", "shadow"))
@@ -102,7 +105,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             chain=chained,
             max_hedges=0 if chained or targets == 1 else self.max_hedges,
             max_attempts=targets,
-            limits=Limits(_share(self.budget) if capped else None, FAILOVERS if self.budget is not None else None),
+            limits=Limits(
+                _share(self.budget) if capped else None,
+                FAILOVERS if self.budget is not None else None,
+                tokens_per_minute=self.tokens_per_minute,
+            ),
             throttle=None if races else ThrottleSettings(),
             first_token=_seconds("first_token_timeout", self.first_token_timeout),
             stall=_seconds("stall_timeout", self.stall_timeout),
