@@ -7,7 +7,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
+from hedgerow.ledger.store import migrate, open_store
 from tests.ledger.postgres_server import PostgresServer, needs_postgres
 
 _numbers = count(1)
@@ -27,3 +29,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/ledger.db"
     server: PostgresServer = request.getfixturevalue("postgres")
     return server.fresh(f"ledger{next(_numbers)}")
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Engine]:
+    """Of an empty ledger."""
+    engine = open_store(url, writes=True)
+    migrate(engine)
+    yield engine
+    engine.dispose()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -23,14 +22,6 @@ from hedgerow.ledger.tables import HOUR, Tables, hour_of
 from tests.ledger.support import EPOCH, MICRO, batches, hello, records, told
 
 NOW = int(EPOCH) * MICRO
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    engine = open_store(url, writes=True)
-    migrate(engine)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

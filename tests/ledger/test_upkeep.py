@@ -22,7 +22,7 @@ from hedgerow.ledger.record import Record, Repeat
 from hedgerow.ledger.rollup import sums_of
 from hedgerow.ledger.rows import AttemptHour, AttemptRow, RequestHour, RequestRow
 from hedgerow.ledger.schema import attempts, processes, requests
-from hedgerow.ledger.store import migrate, open_store
+from hedgerow.ledger.store import open_store
 from hedgerow.ledger.tables import HOUR, Tables, hour_of
 from hedgerow.ledger.upkeep import GONE, SETTLED, Upkeep
 from tests.ledger.support import EPOCH, MICRO, batches, bill, hello, told
@@ -31,14 +31,6 @@ NOW = int(EPOCH) * MICRO
 FIRST = hour_of(NOW)
 OVER = FIRST + HOUR + SETTLED + 1
 """When the first hour is to be summed up."""
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    engine = open_store(url, writes=True)
-    migrate(engine)
-    yield engine
-    engine.dispose()
 
 
 class Scene:
