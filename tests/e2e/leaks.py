@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ from hedgerow.policy.race import Race
 from hedgerow.wire.chat_scan import ChatBody
 from hedgerow.wire.scan import StreamScanner
 from tests.e2e.raw import BROKEN, Client, Reply
+from tests.leftovers import leftovers
 
 AT_ONCE = 64
 LEAVES = 0.25
@@ -119,15 +119,10 @@ HELD = (
 )
 
 
-def left(*kinds: type) -> Counter[str]:
-    """How many objects of these kinds exist, without asking the collector to help."""
-    return Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds))
-
-
 def serve_a_crowd(blueprint: Blueprint, kinds: Sequence[Kind], requests: int) -> Counter[str]:
     """Serve them in this process and check that nothing of them is left: task, timer, socket, object, memory of any."""
 
-    async def nothing_is_left(gateway: Gateway, server: Server) -> Counter[str]:
+    async def nothing_is_left(gateway: Gateway, server: Server, left: Callable[..., Counter[str]]) -> Counter[str]:
         crowd = Crowd(("127.0.0.1", server.port), 4, kinds)
         await crowd.send(requests)
         outcomes = crowd.outcomes
@@ -149,10 +144,9 @@ def serve_a_crowd(blueprint: Blueprint, kinds: Sequence[Kind], requests: int) ->
         gateway, pools = build(blueprint, loop=loop)
         server = Server(gateway)
         await server.start("127.0.0.1", 0)
-        gc.collect()
-        gc.disable()
         try:
-            outcomes = await nothing_is_left(gateway, server)
+            with leftovers() as left:
+                outcomes = await nothing_is_left(gateway, server, left)
         finally:
             await server.close()
             gateway.close()
@@ -162,11 +156,8 @@ def serve_a_crowd(blueprint: Blueprint, kinds: Sequence[Kind], requests: int) ->
         assert [timer for timer in timers if not timer.cancelled()] == []
         return outcomes
 
-    try:
-        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-            return runner.run(story())
-    finally:
-        gc.enable()
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        return runner.run(story())
 
 
 async def _settle(true: Callable[[], bool]) -> None:

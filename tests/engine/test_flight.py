@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
+from collections import Counter
 
 import msgspec
 import pytest
@@ -27,6 +27,7 @@ from hedgerow.gateway.core import Limits
 from hedgerow.gateway.flight import Flight
 from hedgerow.policy.settings import Policy
 from tests.engine.scripted import JSON, REFUSED, SSE, Answer, RecordingExchange, Script, Scripts, World, play
+from tests.leftovers import leftovers
 
 
 def chunk(delta: str, finish: str = "null") -> bytes:
@@ -550,15 +551,11 @@ def test_a_finished_request_leaves_no_cycle_for_the_collector(body: bytes) -> No
     answer = Answer([(0.1, WHOLE)], headers=JSON) if body == PLAIN else stream("P")
 
     async def story(world: World) -> None:
-        gc.collect()
-        gc.disable()
-        try:
+        with leftovers() as left:
             for _ in range(20):
                 world.request(body)
                 await asyncio.sleep(5.0)
-            assert [o for o in gc.get_objects() if isinstance(o, Flight | Attempt | Run)] == []
-        finally:
-            gc.enable()
+            assert left(Flight, Attempt, Run) == Counter()
 
     play({"a": answer, "b": answer}, story)
 

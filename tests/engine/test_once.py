@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from unittest.mock import Mock
 
@@ -17,6 +17,7 @@ from hedgerow.policy.settings import Policy
 from tests.engine.scripted import JSON, Answer, RecordingExchange, Scripts, World
 from tests.engine.scripted import play as play_with
 from tests.engine.test_flight import DONE, FINISH, PLAIN, ROLE, STALLED, WHOLE, body_of, error, stream, token
+from tests.leftovers import leftovers
 
 Story = Callable[[World], Coroutine[None, None, None]]
 KEY = (b"idempotency-key", b"k-1")
@@ -329,18 +330,14 @@ def test_requests_that_were_joined_leave_no_cycle_for_the_collector(body: bytes)
     answer = SLOW if body == PLAIN else stream("P")
 
     async def story(world: World) -> None:
-        gc.collect()
-        gc.disable()
-        try:
+        with leftovers() as left:
             for _ in range(3):
                 first = ask(world, body)
                 ask(world, body)
                 await asyncio.sleep(0.2)
                 first.leave()
                 await asyncio.sleep(5.0)
-            assert [o for o in gc.get_objects() if isinstance(o, Flight | Party | Seat)] == []
-        finally:
-            gc.enable()
+            assert left(Flight, Party, Seat) == Counter()
 
     play({"a": answer}, story, replay=Replay(1.0, streams=True))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -29,6 +29,7 @@ from hedgerow.gateway.rescue import Rescue
 from hedgerow.wire.openai_chat import OpenAIChat
 from tests.effects.support import Sent, Story, settings, tell
 from tests.engine.scripted import JSON, REFUSED, Answer, RecordingExchange, Script
+from tests.leftovers import leftovers
 from tests.unit.test_wire_continuing import chat, message
 
 CONTINUE = {"routes.<name>.on_stall": "continue", "routes.<name>.targets": ["a", "b"], "targets.b.continues": "prefix"}
@@ -321,14 +322,10 @@ class TestContinue:
 def test_a_rescued_request_leaves_no_cycle_for_the_collector(
     changes: Mapping[str, object], sent: Sent, backup: Script
 ) -> None:
-    gc.collect()
-    gc.disable()
-    try:
+    with leftovers() as left:
         story = play({"a": BEGUN, "b": backup}, changes, sent)
         assert len(story.of(AttemptEnded)) == 2
-        assert [o for o in gc.get_objects() if isinstance(o, Flight | Attempt | Run | Rescue)] == []
-    finally:
-        gc.enable()
+        assert left(Flight, Attempt, Run, Rescue) == Counter()
 
 
 class TestGates:
