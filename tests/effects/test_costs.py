@@ -42,24 +42,67 @@ def bills(changes: Mapping[str, object], scripts: Mapping[str, Script], sent: Se
 
 
 CACHED = answer('"prompt_tokens":1000,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":400}')
-LONG = answer('"prompt_tokens":201000,"completion_tokens":0')
+LONG = answer('"prompt_tokens":201000,"completion_tokens":1000')
 
 
 @effects_of(
     {
-        "targets.<name>.price.cached_input": (CACHED, {}, "0.5", 800_000),
-        "targets.<name>.price.above": (LONG, {}, {"200000": {"input": 2}}, 402_000_000),
-        "targets.<name>.price.tiers": (CACHED, {}, {"default": "10%"}, 1_000_000),
+        "targets.<name>.price.cached_input": (CACHED, {}, "0.5", 800_000 + 100_000 + 5_000_000),
+        "targets.<name>.price.above": (LONG, {}, {"200000": {"input": 2}}, 402_000_000 + 10_000_000 + 5_000_000),
+        "targets.<name>.price.tiers": (CACHED, {}, {"default": "10%"}, 1_000_000 + 100_000 + 5_000_000),
     },
     "case",
 )
 def test_a_whole_answer_costs_what_is_said(key: str, case: tuple[Answer, dict[str, object], object, int]) -> None:
     script, more, value, expected = case
-    base = {**ONE, "targets.<name>.price.input": 1, **more}
+    price = {"input": 1, "output": 10, "request": "0.005"}
+    base = {**ONE, **{f"targets.<name>.price.{name}": dollars for name, dollars in price.items()}, **more}
     (before,) = bills(base, {"a": script})
     (one,) = bills({**base, key: value}, {"a": script})
     assert before.nanousd != expected or key.endswith("tiers")
     assert (one.nanousd, one.certainty) == (expected, Certainty.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("price", "usage", "tier", "expected"),
+    [
+        ({"above": {"200000": {"output": 15}}}, (201_000, 5_000), "", 201_000_000 + 75_000_000 + 10_000_000),
+        ({"above": {"1000": {"input": 2}, "200000": {"output": 15}}}, (201_000, 5_000), "", 402_000_000 + 85_000_000),
+        ({"tiers": {"flex": {"input": "0.5"}}}, (1_000, 1_000), "flex", 500_000 + 10_000_000 + 10_000_000),
+        ({"tiers": {"flex": {"output": 5}}}, (1_000, 1_000), "flex", 1_000_000 + 5_000_000 + 10_000_000),
+        (
+            {"above": {"200000": {"input": 2, "output": 15}}, "tiers": {"priority": {"output": 20}}},
+            (201_000, 5_000),
+            "priority",
+            402_000_000 + 150_000_000 + 10_000_000,
+        ),
+    ],
+)
+def test_nothing_that_prices_leave_out_is_free(
+    price: dict[str, object], usage: tuple[int, int], tier: str, expected: int
+) -> None:
+    read, made = usage
+    word = f'"service_tier":"{tier}",' if tier else ""
+    told = answer(f'"prompt_tokens":{read},"completion_tokens":{made}', word)
+    changes = {**ONE, "targets.<name>.price": {"input": 1, "output": 10, "request": "0.01", **price}}
+    (one,) = bills(changes, {"a": told})
+    assert (one.nanousd, one.certainty) == (expected, Certainty.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("price", "tier", "expected"),
+    [
+        ({"tiers": {"flex": {"input": "0.5"}}}, "flex", 300_000 + 100_000),
+        ({"tiers": {"flex": {"input": "0.5", "cached_input": "0.1"}}}, "flex", 300_000 + 40_000),
+        ({"above": {"1000": {"input": 2}}}, "default", 600_000 + 200_000),
+        ({"above": {"900": {"input": 2}}}, "default", 1_200_000 + 400_000),
+    ],
+)
+def test_a_cached_prompt_keeps_its_share_of_the_price(price: dict[str, object], tier: str, expected: int) -> None:
+    usage = '"prompt_tokens":1000,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":400}'
+    changes = {**ONE, "targets.<name>.price": {"input": 1, "cached_input": "0.5", **price}}
+    (one,) = bills(changes, {"a": answer(usage, f'"service_tier":"{tier}",')})
+    assert one.nanousd == expected
 
 
 @effects_of({"targets.<name>.price.cache_write": "1.25", "targets.<name>.price.cache_write_1h": "2"}, "dollars")

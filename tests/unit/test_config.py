@@ -242,8 +242,11 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
         *(250_000_000, 2_000_000_001, 10_000_000),
         *(25_000_000, 312_500_000, 500_000_000),
     )
-    assert price.above == ((200_000, policy.Price(500_000_000)),)
-    assert price.tiers["priority"] == policy.Price(output=4_000_000_000)
+    longer = policy.Price(500_000_000, 2_000_000_001, 10_000_000, 50_000_000, 625_000_000, 1_000_000_000)
+    assert price.above == ((200_000, longer),)
+    dear = {"output": 4_000_000_000}
+    above = msgspec.structs.replace(longer, **dear)
+    assert price.tiers["priority"] == msgspec.structs.replace(price, **dear, above=((200_000, above),), tiers={})
     assert msgspec.structs.astuple(price.tiers["flex"])[:3] == (125_000_000, 1_000_000_001, 5_000_000)
     assert a.billed_on_cancel == {"stream": "generated", "whole": "full"}
     assert list(a.breaker.model_dump().values()) == [None, 7, 2.0, 0.4, 5, 30.0, 10.0, 2]

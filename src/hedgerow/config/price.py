@@ -17,10 +17,15 @@ from hedgerow.policy.terms import OnCancel
 from hedgerow.units import PERCENT_PATTERN, parse_percent
 
 _DOLLARS = dollars(off=False)
-_RATES = ("input", "output", "request", "cached_input", "cache_write", "cache_write_1h")
+_RATES = policy.RATES
+_NAMES = frozenset(_RATES)
 
 
-def _rates(value: object, folder: Path, at: tuple[str, ...]) -> policy.Price:
+Rates = Mapping[str, int]
+"""Some prices by their names; what is left out is as in the prices around them."""
+
+
+def _rates(value: object, folder: Path, at: tuple[str, ...]) -> Rates:
     if not isinstance(value, dict):
         raise problem("expected prices such as {input: 0.25, output: 2}", at=at)
     for name in value:
@@ -32,13 +37,13 @@ def _rates(value: object, folder: Path, at: tuple[str, ...]) -> policy.Price:
             found[name] = _DOLLARS.parse(amount, folder)
         except Exception:
             raise problem(f"expected {_AMOUNT}", at=(*at, name)) from None
-    return policy.Price(**found)
+    return found
 
 
 _AMOUNT = "dollars from 0 to 1000000000, such as 5 or 2.50, with at most 9 decimals"
 
 
-def _parse_above(value: object, folder: Path) -> tuple[tuple[int, policy.Price], ...]:
+def _parse_above(value: object, folder: Path) -> tuple[tuple[int, Rates], ...]:
     if not isinstance(value, dict) or not value:
         raise expected("prices by tokens of prompt, such as {200000: {input: 2.50, output: 15}}")
     found = {}
@@ -61,7 +66,7 @@ ABOVE = Leaf(
     },
     str,
 )
-Tier = policy.Price | float
+Tier = Rates | float
 """Prices of its own, or a share of the others."""
 
 
@@ -124,11 +129,12 @@ know is a fault. `off`: no price is known."""
     """Dollars per million tokens of prompt that were written to it. Left out: as `input`."""
     cache_write_1h: Annotated[int | None, _DOLLARS] = None
     """Dollars per million tokens of prompt that were written to it for an hour, where that is dearer."""
-    above: Annotated[tuple[tuple[int, policy.Price], ...], ABOVE] = ()
-    """Prices for long prompts: with more tokens of prompt than so many, all of a request costs this."""
+    above: Annotated[tuple[tuple[int, Rates], ...], ABOVE] = ()
+    """Prices for long prompts: with more tokens of prompt than so many, all of a request costs this. What is left out \
+is as it would be without them."""
     tiers: Annotated[dict[str, Tier], TIERS] = Field(default_factory=dict)
     """What other tiers of service cost, by the word with which answers name theirs: their own prices, or a percentage \
-of those above."""
+of those above. What is left out is as above."""
 
     @model_validator(mode="after")
     def _means_something(self) -> Price:
@@ -143,16 +149,19 @@ of those above."""
 
     def over(self, known: policy.Price) -> policy.Price:
         """These prices, and what they leave out as it is `known`."""
-        given = {name: getattr(self, name) for name in (*_RATES, "above") if name in self.model_fields_set}
-        price = msgspec.structs.replace(known, **given)
+        price = msgspec.structs.replace(known, **{name: getattr(self, name) for name in self.model_fields_set & _NAMES})
+        if self.above:
+            longer, around = [], price.at(self.above[0][0] + 1)
+            for more_than, rates in self.above:
+                around = around.changed(rates)
+                longer.append((more_than, around))
+            price = msgspec.structs.replace(price, above=tuple(longer))
         own = {word: _tier(price, tier) for word, tier in self.tiers.items()}
         return msgspec.structs.replace(price, tiers=price.tiers | own)
 
 
 def _tier(price: policy.Price, tier: Tier) -> policy.Price:
-    if isinstance(tier, policy.Price):
-        return tier
-    return price.times(round(tier * 1_000_000))
+    return price.times(round(tier * 1_000_000)) if isinstance(tier, float) else price.changed(tier)
 
 
 PRICE_OR_WORD = ShortFor("source", of="Price")

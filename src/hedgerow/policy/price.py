@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -28,6 +28,12 @@ def show_dollars(amount: int) -> str:
     whole, rest = divmod(abs(amount), _DOLLAR)
     decimals = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' if amount < 0 else ''}${whole}{decimals}"
+
+
+_INSTEAD = {"cached_input": "input", "cache_write": "input", "cache_write_1h": "cache_write"}
+_CACHES = tuple(_INSTEAD)
+RATES = ("input", "output", "request", *_CACHES)
+"""The names of all prices that are a number."""
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -83,11 +89,40 @@ class Price(msgspec.Struct, frozen=True):
             tokens += written * (plain - price.input) + min(max(written_1h, 0), written) * (longer - plain)
         return (tokens + _MILLION // 2) // _MILLION + price.request
 
+    def at(self, input_tokens: int) -> Price:
+        """The prices for a prompt of so many tokens, the only ones."""
+        price = next((dearer for more_than, dearer in reversed(self.above) if input_tokens > more_than), self)
+        return msgspec.structs.replace(price, above=(), tiers={})
+
+    def changed(self, rates: Mapping[str, int]) -> Price:
+        """With these prices, by their names, and no tiers; what is not among them is as it is here.
+
+        But a price of cached input that is not among them keeps its share of `input`, and prices for longer prompts
+        keep theirs of those for shorter ones.
+        """
+        changed: dict[str, int] = dict(rates)
+        for name in _CACHES:
+            if name not in rates and "input" in rates and (amount := getattr(self, name)) is not None:
+                changed[name] = _share(amount, self.input, rates["input"])
+        longer = (
+            (
+                more_than,
+                price.changed({name: _share(price.rate(name), self.rate(name), new) for name, new in rates.items()}),
+            )
+            for more_than, price in self.above
+        )
+        return msgspec.structs.replace(self, **changed, above=tuple(longer), tiers={})
+
+    def rate(self, name: str) -> int:
+        """The price of this name, or that which stands for it."""
+        amount: int | None = getattr(self, name)
+        return self.rate(_INSTEAD[name]) if amount is None else amount
+
     def times(self, millionths: int) -> Price:
         """This share of all prices, each rounded to the nearest and half up."""
 
         def share(amount: int) -> int:
-            return (amount * millionths + _MILLION // 2) // _MILLION
+            return _share(amount, _MILLION, millionths)
 
         def maybe(amount: int | None) -> int | None:
             return None if amount is None else share(amount)
@@ -126,3 +161,8 @@ class Price(msgspec.Struct, frozen=True):
 
 STANDARD = frozenset({"", "auto", "default", "standard", "on_demand"})
 """What providers call the tier of service that the plain price is for."""
+
+
+def _share(amount: int, old: int, new: int) -> int:
+    """What an amount becomes, rounded to the nearest and half up, when what it is a share of does; 0 has no shares."""
+    return (amount * new + old // 2) // old if old else max(amount, new)
