@@ -16,7 +16,9 @@ from hedgerow.report.facts import Request
 from hedgerow.report.gathering import Side, gather
 from hedgerow.report.result import Percentile, Range, Route
 from hedgerow.report.statistics import Z
+from hedgerow.report.terminal import facts
 from hedgerow.report.verdict import more_requests
+from hedgerow.report.words import money
 from tests.unit.report_support import USD, request, times
 
 HEDGED, HOLDOUT = Arm.HEDGED, Arm.HOLDOUT
@@ -91,7 +93,7 @@ def test_extra_cost_is_what_attempts_cost_that_did_not_win() -> None:
         request(),
     )
     assert dict(told.by_certainty) == {Certainty.AT_LEAST: USD, Certainty.ESTIMATED: 2 * USD}
-    assert (told.nanousd, told.unpriced, list(told.extra_nanousd)) == (12 * USD, 1, [0, USD, 2 * USD, 0])
+    assert (told.nanousd, told.unpriced, list(told.cost_nanousd)) == (12 * USD, 1, [3 * USD, 4 * USD, 5 * USD, 0])
 
 
 def test_what_was_saved_is_the_estimate_less_what_it_took() -> None:
@@ -193,6 +195,52 @@ def test_a_second_saved_has_a_price_where_seconds_are_saved_for_certain() -> Non
     assert (price.interval.low or inf) < price.value < (price.interval.high or 0.0)
     nothing_saved = [*hedged, *times(long_tailed(2_000, 0.2), HOLDOUT, cost=USD)]
     assert route(nothing_saved).cost.measured_per_second is None
+
+
+def dear_winners(dear: int, held: int | None = USD) -> list[Request]:
+    """One hedged request in ten is won by a backup that costs `dear`, and loses an attempt for a cent."""
+    hedged = [
+        request(each, HEDGED, cost=dear, lost=USD // 100, hedge_won=True)
+        if index % 10 == 0
+        else request(each, HEDGED, cost=USD)
+        for index, each in enumerate(long_tailed(18_000, 0.2))
+    ]
+    return [*hedged, *times(long_tailed(2_000), HOLDOUT, cost=held)]
+
+
+def test_what_a_dearer_winner_costs_is_in_the_verdict_and_the_price_of_a_second() -> None:
+    """Of 31 dollars for a win in ten the losers' share is a cent in forty; the bill is four times as high."""
+    found = route(dear_winners(31 * USD))
+    change, more = found.cost.measured_change, found.cost.measured_nanousd
+    assert (found.cost.share or 0.0) < 0.001
+    assert change is not None
+    assert change.interval is not None
+    assert change.value == pytest.approx(3.001)
+    assert (change.interval.low or 0.0) < change.value < (change.interval.high or 0.0) < 3.3
+    assert more is not None
+    assert more.value == pytest.approx(3.001 * USD)
+    assert found.verdict.word == "pays"
+    assert "for 300 % more per request (95 % interval +" in found.verdict.text
+    assert "$" in found.verdict.text.partition("interval")[2]
+    assert "expensive" in names(found)
+    assert dict(facts(found))["cost per request"].startswith("+300 %, $3.00, against those held out (+2")
+
+
+def test_a_cheaper_winner_makes_hedging_cheaper() -> None:
+    found = route(dear_winners(0))
+    assert "for 9.9 % less per request" in found.verdict.text
+    assert "each second saved" not in found.verdict.text
+    assert "expensive" not in names(found)
+
+
+def test_sides_whose_costs_are_not_known_are_not_compared_in_money() -> None:
+    found = route(dear_winners(31 * USD, None)).cost
+    assert (found.measured_change, found.measured_per_second, found.measured_seconds is None) == (None, None, False)
+
+
+def test_money_that_is_saved_has_its_sign_first() -> None:
+    found = [money(each) for each in (-USD // 20, USD // 20, -2_000 * USD, 0)]
+    assert found == ["-$0.0500", "$0.0500", "-$2,000", "$0"]
 
 
 # --- what is said of it ----------------------------------------------------------------------------------------------

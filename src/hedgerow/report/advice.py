@@ -131,10 +131,11 @@ def _tail(percentiles: Sequence[Percentile]) -> Iterator[Advice]:
 def _money(percentiles: Sequence[Percentile], cost: Cost) -> Iterator[Advice]:
     judged = next(each for each in percentiles if each.percentile == 99.0)
     cut = None if judged.change is None or judged.change.value is None else -judged.change.value
-    if cost.share is not None and cut is not None and cost.share > max(cut, 0.0):
+    added = _added(cost)
+    if added is not None and cut is not None and added > max(cut, 0.0):
         yield Advice(
             "expensive",
-            f"hedging adds {percent(cost.share)} to the bill, and takes {percent(max(cut, 0.0))} from"
+            f"hedging adds {percent(added)} to the bill, and takes {percent(max(cut, 0.0))} from"
             f" {pnn(judged.percentile)}",
         )
     if cost.unpriced_attempts:
@@ -142,3 +143,12 @@ def _money(percentiles: Sequence[Percentile], cost: Cost) -> Iterator[Advice]:
             "unpriced",
             f"the cost of {cost.unpriced_attempts:,} attempts is not known (targets.<name>.price, server.prices)",
         )
+
+
+def _added(cost: Cost) -> float | None:
+    """What hedging adds to the bill, as a share: measured, where it does for certain; without that, what losers did."""
+    more = cost.measured_change
+    if more is None:
+        return cost.share
+    sure = more.interval is not None and (more.interval.low or 0.0) > 0.0
+    return more.value if sure else None

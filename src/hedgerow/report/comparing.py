@@ -16,6 +16,8 @@ from hedgerow.report.statistics import Numbers
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 MEANS = 30
 """With fewer requests on either side their means are not compared."""
+UNPRICED = 0.01
+"""Nor are costs, where there are more attempts without a price than this for each request: what lacks is not chance."""
 
 
 class Dice:
@@ -87,7 +89,7 @@ def cost(hedged: Side, holdout: Side | None, dice: Dice) -> Cost:
     extra = sum(hedged.by_certainty.values())
     rest = hedged.nanousd - extra
     saved = hedged.saved if hedged.estimated else None
-    measured = (None, None, None) if holdout is None else _measured(hedged, holdout, dice)
+    measured = {} if holdout is None else _measured(hedged, holdout, dice)
     return Cost(
         nanousd=hedged.nanousd,
         extra=dict(sorted(hedged.by_certainty.items())),
@@ -97,31 +99,40 @@ def cost(hedged: Side, holdout: Side | None, dice: Dice) -> Cost:
         unpriced_attempts=hedged.unpriced,
         seconds_saved=saved,
         per_second=extra / saved if saved and saved > 0.0 and hedged.nanousd else None,
-        measured_seconds=measured[0],
-        measured_nanousd=measured[1],
-        measured_per_second=measured[2],
+        **measured,
     )
 
 
-def _measured(hedged: Side, holdout: Side, dice: Dice) -> tuple[Estimated | None, Estimated | None, Estimated | None]:
-    """Per request: seconds to the first token saved, extra cost; and the price of a second."""
-    times = [each[np.isfinite(each)] for each in (hedged.first_token, holdout.first_token)]
-    costs = [each.extra_nanousd for each in (hedged, holdout)]
-    if min(map(len, times)) < MEANS:
-        return None, None, None
+def _measured(hedged: Side, holdout: Side, dice: Dice) -> dict[str, Estimated]:
+    """Per request: seconds to the first token saved, and what it costs more, whoever won; and the price of a second."""
+    found: dict[str, Estimated] = {}
     rng = dice.of("means")
-    own, other = (stats.mean_of(each, rng) for each in times)
-    saved = other - own
-    seconds = Estimated(float(times[1].mean() - times[0].mean()), shown(stats.interval(saved)))
-    if not hedged.nanousd:
-        return seconds, None, None
+    times = [each[np.isfinite(each)] for each in (hedged.first_token, holdout.first_token)]
+    saved = None
+    if min(map(len, times)) >= MEANS:
+        own, other = (stats.mean_of(each, rng) for each in times)
+        gained = other - own
+        saved = found["measured_seconds"] = _estimated(float(times[1].mean() - times[0].mean()), gained)
+    if not _priced(hedged) or not _priced(holdout):
+        return found
+    costs = hedged.cost_nanousd, holdout.cost_nanousd
     own, other = (stats.mean_of(each, rng) for each in costs)
-    spent = own - other
-    more = float(costs[0].mean() - costs[1].mean())
-    money = Estimated(more, shown(stats.interval(spent)))
-    if seconds.interval is None or seconds.interval.low is None or seconds.interval.low <= 0.0:
-        return seconds, money, None  # nothing is saved for certain: a price per second would mean nothing
-    return seconds, money, Estimated(more / seconds.value, shown(stats.interval(spent / saved)))
+    more, before = float(costs[0].mean() - costs[1].mean()), float(costs[1].mean())
+    found["measured_nanousd"] = _estimated(more, own - other)
+    found["measured_change"] = _estimated(more / before, own / other - 1.0)
+    if saved is not None and saved.interval is not None and (saved.interval.low or 0.0) > 0.0:
+        # Where nothing is saved for certain a price would mean nothing.
+        found["measured_per_second"] = _estimated(more / saved.value, (own - other) / gained)
+    return found
+
+
+def _priced(side: Side) -> bool:
+    """Whether there are enough requests, and what they cost is known."""
+    return side.requests >= MEANS and side.nanousd > 0 and side.unpriced <= UNPRICED * side.requests
+
+
+def _estimated(value: float, replicates: Numbers) -> Estimated:
+    return Estimated(value, shown(stats.interval(replicates)))
 
 
 def shown(interval: stats.Interval) -> Range:

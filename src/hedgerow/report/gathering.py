@@ -40,7 +40,7 @@ class Side:
         self.estimated = 0
         """Requests of which it is known what they would have taken unhedged."""
         self._first, self._total, self._unhedged = array("d"), array("d"), array("d")
-        self._extra = array("d")
+        self._cost = array("d")
         self.at = array("d")
         self.launched, self.won = array("H"), array("H")
         """Of each request: when it began, how many hedges it had, and how many of them won."""
@@ -76,9 +76,9 @@ class Side:
         return _ordered(self._unhedged)
 
     @property
-    def extra_nanousd(self) -> Numbers:
-        """Of each request: what attempts cost that did not win."""
-        return np.frombuffer(self._extra, np.float64)
+    def cost_nanousd(self) -> Numbers:
+        """Of each request: what all its attempts cost, the winner too."""
+        return np.frombuffer(self._cost, np.float64)
 
     def add(self, request: Request) -> None:
         """One more."""
@@ -118,16 +118,16 @@ class Side:
             self.due += 1
         if request.skipped is not None and not launched:
             self.skipped[request.skipped] += 1
-        extra = 0
+        cost = 0
         for index, each in enumerate(request.attempts):
             if each.nanousd is None:
                 self.unpriced += 1
                 continue
-            self.nanousd += each.nanousd
+            cost += each.nanousd
             if index != request.winner:
-                extra += each.nanousd
                 self._add_extra(each)
-        self._extra.append(extra)
+        self.nanousd += cost
+        self._cost.append(cost)
 
     def _add_extra(self, attempt: Attempt) -> None:
         amount = attempt.nanousd or 0

@@ -61,7 +61,9 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Of the hedged side. `extra`: what attempts came to that did not win, by certainty. `share`: extra, to the rest.
 
-    `seconds_saved` and `per_second` come from the latency model; the `measured` ones compare the sides.
+    `seconds_saved` and `per_second` come from the latency model; the `measured` ones compare the sides, by request:
+    `measured_nanousd` is what a hedged one costs more than one held out, dearer winners included, and
+    `measured_change` is that as a share.
     """
 
     nanousd: int
@@ -74,6 +76,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     per_second: float | None
     measured_seconds: Estimated | None = None
     measured_nanousd: Estimated | None = None
+    measured_change: Estimated | None = None
     measured_per_second: Estimated | None = None
 
 

@@ -107,6 +107,11 @@ def facts(route: Route) -> Sequence[tuple[str, str]]:
         found.append(("cost", f"{money(cost.nanousd)} in all"))
         bounds = f"at least {money(cost.extra_least)}, {most}"
         found.append(("extra cost", f"{parts or '$0'}: {percent(cost.share)} on top of the rest ({bounds})"))
+    if cost.measured_change is not None and cost.measured_nanousd is not None:
+        more = cost.measured_nanousd
+        span = f"{between(cost.measured_change.interval)}; {between(more.interval, money)}"
+        text = f"{change(cost.measured_change.value)}, {money(more.value)}, against those held out ({span})"
+        found.append(("cost per request", text))
     if cost.seconds_saved is not None:
         price = "" if cost.per_second is None else f", {money(cost.per_second)} each"
         found.append(("saved, modelled", f"{seconds(cost.seconds_saved)} of waiting{price}"))

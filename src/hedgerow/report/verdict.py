@@ -76,15 +76,18 @@ def _cut(change: float) -> str:
     return f"{percent(abs(change))} {'shorter' if change <= 0 else 'longer'}"
 
 
-def _cuts(interval: Range) -> str:
+def _cuts(interval: Range | None) -> str:
     return f"{percent(stats.LEVEL)} interval {between(interval)}"
 
 
 def _price(cost: Cost, found: float | None) -> str:
-    """What it cost, where that is known."""
-    if cost.share is None:
-        return ""
-    words = f", for {percent(cost.share)} on top of the bill"
-    if found is not None and (price := cost.measured_per_second) is not None:
+    """What it cost, where that is known: as the sides differ, whoever won, else what the losers came to."""
+    more = cost.measured_change
+    if more is None:
+        return "" if cost.share is None else f", for {percent(cost.share)} on top of the bill by attempts that lost"
+    words = (
+        f", for {percent(abs(more.value))} {'more' if more.value >= 0 else 'less'} per request ({_cuts(more.interval)})"
+    )
+    if found is not None and (price := cost.measured_per_second) is not None and price.value > 0.0:
         words += f", {money(price.value)} for each second saved"
     return words

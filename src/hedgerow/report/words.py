@@ -35,12 +35,11 @@ def money(nanousd: float | None) -> str:
     """Dollars, with three digits that mean something."""
     if nanousd is None:
         return "-"
-    dollars = nanousd / 1e9
-    size = abs(dollars)
-    if size >= 1000 or dollars == 0:
-        return f"${dollars:,.0f}"
+    size, sign = abs(nanousd) / 1e9, "-" if nanousd < 0 else ""
+    if size >= 1000 or size == 0:
+        return f"{sign}${size:,.0f}"
     digits = max(2, 2 - floor(log10(size)))
-    return f"${dollars:,.{min(digits, 9)}f}"
+    return f"{sign}${size:,.{min(digits, 9)}f}"
 
 
 def between(interval: Range | None, show: Callable[[float], str] = change) -> str:
