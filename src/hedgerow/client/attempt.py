@@ -61,7 +61,6 @@ class Attempt:
     ) -> None:
         self._flight = flight
         self.loop = flight.loop
-        self.grace = flight.course.grace
         self.index = index
         self.target = target
         self.place = place
@@ -231,7 +230,7 @@ class Attempt:
         """It is `over`: let its task close what it has opened and end, whatever it waits for."""
         if not self.task.done():
             self._remember()
-            Reaper(self.task, self.target.name, self.loop, self.grace)
+            Reaper(self.task, self.target.name, self.loop, self._flight.course.grace)
             if self.reading:
                 self.task.cancel()
             else:
@@ -259,8 +258,9 @@ class Attempt:
         """Its caller has forgotten it."""
         self._flight.left(self)
 
-    async def leave(self, within: float | None = None) -> None:
-        """The caller wants no more of it; returns once what the target opened is closed."""
+    async def leave(self, *, in_haste: bool = False) -> None:
+        """The caller wants no more of it; returns once what the target opened is closed, or in haste after `grace`."""
+        within = self._flight.course.grace if in_haste and not self.task.done() else None
         if not self.over:
             self._flight.left(self)
             self._tell()

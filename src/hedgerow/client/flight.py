@@ -136,7 +136,7 @@ class Flight:
     def commit(self, attempt: int) -> None:
         winner = self.winner = self.attempts[attempt]
         winner.won = True
-        route, now = self.route, self.time()
+        route, now = self.route, (None if winner.rejected else winner.first_token_at) or self.time()
         if winner.probe is not None:
             route.over(winner.probe)
         if not winner.rejected:

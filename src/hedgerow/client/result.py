@@ -37,7 +37,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     error: BaseException | None = None
 
 
-class Result(Generic[T]):
+class Result(msgspec.Struct, Generic[T], eq=False):
     """The answer that won.
 
     `latency` is in seconds, to the value or to the first item of a stream. `hedged`: an attempt was launched by delay
@@ -46,27 +46,14 @@ class Result(Generic[T]):
     that lost is the list of its items.
     """
 
-    __slots__ = ("_attempts", "_started_at", "alternatives", "hedged", "latency", "reason", "target", "value")
-
-    def __init__(
-        self,
-        value: T,
-        target: str,
-        attempts: Sequence[Attempt],
-        started_at: float,
-        latency: float,
-        hedged: bool,
-        reason: Reason | None,
-        alternatives: Alternatives[Any],
-    ) -> None:
-        self.value = value
-        self.target = target
-        self._attempts = attempts
-        self._started_at = started_at
-        self.latency = latency
-        self.hedged = hedged
-        self.reason = reason
-        self.alternatives = alternatives
+    value: T
+    target: str
+    _attempts: Sequence[Attempt]
+    _started_at: float
+    latency: float
+    hedged: bool
+    reason: Reason | None
+    alternatives: Alternatives[Any]
 
     @property
     def attempts(self) -> tuple[AttemptRecord, ...]:

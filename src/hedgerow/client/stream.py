@@ -70,7 +70,7 @@ class Winner(_Open, Generic[T]):
             await attempt.waiter
         except asyncio.CancelledError:
             attempt.items.clear()
-            await attempt.leave(within=attempt.grace)
+            await attempt.leave(in_haste=True)
             raise
         finally:
             attempt.waiter = None
