@@ -25,6 +25,14 @@ STOP, LENGTH, CALLS, FILTER = Finish.STOP, Finish.LENGTH, Finish.TOOL_CALLS, Fin
 REFUSAL, OTHER = Finish.REFUSAL, Finish.OTHER
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
+BESIDE = {
+    "prompt_tokens": 12,
+    "completion_tokens": 4,
+    "total_tokens": 19,
+    "completion_tokens_details": {"reasoning_tokens": 3},
+}
+"""As xAI has it: reasoning is not in the completion."""
+
 
 def chat(message: dict[str, Any], finish: str | None = "stop", **more: Any) -> bytes:
     return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}], **more}).encode()
@@ -50,6 +58,7 @@ def chat(message: dict[str, Any], finish: str | None = "stop", **more: Any) -> b
         (chat({"content": "", "images": [{}]}), Answer("", STOP, media=True)),
         (chat({"content": "Red"}, usage=c.TOKENS), Answer("Red", STOP, output_tokens=1)),
         (chat({"content": "Red"}, usage={"completion_tokens": 4}), Answer("Red", STOP, output_tokens=4)),
+        (chat({"content": "Red"}, usage=BESIDE), Answer("Red", STOP, output_tokens=4)),
         (b"\xef\xbb\xbf" + chat({"content": "Red"}), Answer("Red", STOP)),
         (b'{"choices":[{"message":{"content":"\\ud83d"},"finish_reason":"stop"}]}', Answer("\ufffd", STOP)),
     ],

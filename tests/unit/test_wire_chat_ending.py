@@ -145,6 +145,18 @@ def test_usage_says_what_was_cached_and_what_was_reasoning() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("total", "reasoning", "made"),
+    [(16, 3, 4), (19, 3, 7), (19, None, 7), (18, 3, 4), (19, 0, 4), (11, 3, 4), ("19", 3, 4), (None, 3, 4)],
+    ids=["OpenAI", "xAI", "Google", "neither", "no reasoning", "less", "a text", "no total"],
+)
+def test_reasoning_beside_the_completion_is_output_too(total: object, reasoning: int | None, made: int) -> None:
+    report = {"prompt_tokens": 12, "completion_tokens": 4, "total_tokens": total}
+    report |= {} if reasoning is None else {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+    expected = Usage(12, made, reasoning_tokens=reasoning)
+    assert of(run(RED, frame(choices=[], usage=report), END)[3]).usage == expected
+
+
 def test_talk_of_usage_does_not_hide_the_last_report() -> None:
     talk = frame(choices=[], usage={"prompt_tokens": None})
     assert of(run(RED, USAGE, talk, b': "prompt_tokens"\n\n', END)[3]).usage == Usage(12, 4)

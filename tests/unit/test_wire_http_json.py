@@ -24,6 +24,7 @@ def media(content_type: str) -> Headers:
     return [(b"content-type", content_type.encode())]
 
 
+THINKING = {"prompt_tokens": 5, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 5}}
 JSON = media("application/json; charset=utf-8")
 
 
@@ -182,6 +183,10 @@ def test_an_error_with_status_200_is_the_error_it_stands_for(
         ({"meta": "odd"}, None),
         ({"usageMetadata": {"promptTokenCount": 8, "totalTokenCount": 8}}, Usage(8, 0)),
         ({"usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": 3}}, Usage(8, 3)),
+        ({"usageMetadata": {"promptTokenCount": 8, "thoughtsTokenCount": 5}}, Usage(8, 5, reasoning_tokens=5)),
+        ({"usage": THINKING | {"total_tokens": 12}}, Usage(5, 7, reasoning_tokens=5)),
+        ({"usage": THINKING | {"total_tokens": 13}}, Usage(5, 2, reasoning_tokens=5)),
+        ({"usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 12}}, Usage(5, 2)),
         ({"usageMetadata": {"totalTokenCount": 8}}, None),
         ({"usageMetadata": 8}, None),
     ],

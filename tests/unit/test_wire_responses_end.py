@@ -81,6 +81,8 @@ def test_talk_of_an_end_or_an_error_is_neither(talk: bytes, clean: bool) -> None
 def test_usage_says_what_was_cached_and_what_was_reasoning() -> None:
     final = event("response.completed", response=FINAL | {"usage": usage(12, 4, 8, 3)})
     assert of(run(RED, final)[3]).usage == Usage(12, 4, 8, 3, 0)
+    beside = event("response.completed", response=FINAL | {"usage": usage(12, 4, 8, 3) | {"total_tokens": 19}})
+    assert of(run(RED, beside)[3]).usage == Usage(12, 7, 8, 3, 0)
     bare = event("response.completed", response=FINAL | {"usage": {"input_tokens": 12, "output_tokens": 4}})
     assert of(run(RED, bare)[3]).usage == Usage(12, 4)
     odd = event("response.completed", response=FINAL | {"usage": {"input_tokens": "12"}})

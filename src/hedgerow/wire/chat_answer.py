@@ -10,6 +10,7 @@ import msgspec
 
 from hedgerow.events import Usage
 from hedgerow.wire.lenient import read_or_none
+from hedgerow.wire.thoughts import output_with_reasoning
 from hedgerow.wire.words import NO_WORDS, Words, words
 
 
@@ -121,6 +122,7 @@ class Tokens(msgspec.Struct, gc=False):
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    total_tokens: Any = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
 
@@ -129,11 +131,12 @@ class Tokens(msgspec.Struct, gc=False):
         if self.prompt_tokens is None and self.completion_tokens is None:
             return None
         prompt, completion = self.prompt_tokens_details, self.completion_tokens_details
+        thought = completion.reasoning_tokens if completion is not None else None
         return Usage(
             self.prompt_tokens,
-            self.completion_tokens,
+            output_with_reasoning(self.prompt_tokens, self.completion_tokens, thought, self.total_tokens),
             prompt.cached_tokens if prompt is not None else None,
-            completion.reasoning_tokens if completion is not None else None,
+            thought,
             prompt.cache_write_tokens if prompt is not None else None,
         )
 

@@ -41,7 +41,8 @@ class ChatReading(EventReading):
             if reason := choice.get("finish_reason"):
                 said.finish = _FINISH.get(reason, Finish.OTHER) if isinstance(reason, str) else Finish.OTHER
         if (usage := answer.get("usage")) is not None:
-            self.output_tokens = tokens(usage, "completion_tokens", "completion_tokens_details", "reasoning_tokens")
+            names = "completion_tokens", "completion_tokens_details", "reasoning_tokens", "prompt_tokens"
+            self.output_tokens = tokens(usage, *names)
 
     def _add(self, said: Said, choice: Json, output: str) -> None:
         message = inner(choice, output)

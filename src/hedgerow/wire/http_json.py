@@ -16,6 +16,7 @@ from hedgerow.wire.failures import classify_frame
 from hedgerow.wire.openai_base import OpenAIProtocol
 from hedgerow.wire.override import Tree, override
 from hedgerow.wire.sse import BOM
+from hedgerow.wire.thoughts import output_with_reasoning
 from hedgerow.wire.whole import WholeBody, not_json
 from hedgerow.wire.words import NO_WORDS, Words
 
@@ -211,15 +212,20 @@ def _usage_in(members: dict[str, Any]) -> Usage | None:
             return None if total is None else Usage(total, 0)
         if made is None and total is not None and given is not None:
             made = max(total - given, 0)
-        return Usage(given, made)
+        details = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
+        thought = _first(details, "reasoning_tokens") if isinstance(details, dict) else None
+        # Here a total may be of anything: only reasoning explains what it has more.
+        return Usage(given, output_with_reasoning(given, made, thought or 0, total), reasoning_tokens=thought)
     meta = _value(members.get("meta"))
     for key in ("billed_units", "tokens"):
         units = meta.get(key) if isinstance(meta, dict) else None
         if isinstance(units, dict) and (given := _first(units, "input_tokens")) is not None:
             return Usage(given, _first(units, "output_tokens") or 0)
     counts = _value(members.get("usageMetadata"))
-    given = _first(counts, "promptTokenCount") if isinstance(counts, dict) else None
-    return None if given is None else Usage(given, _first(counts, "candidatesTokenCount") or 0)
+    if not isinstance(counts, dict) or (given := _first(counts, "promptTokenCount")) is None:
+        return None
+    thought = _first(counts, "thoughtsTokenCount")
+    return Usage(given, (_first(counts, "candidatesTokenCount") or 0) + (thought or 0), reasoning_tokens=thought)
 
 
 def _first(tokens: dict[str, Any], *names: str) -> int | None:

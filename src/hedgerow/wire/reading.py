@@ -16,6 +16,7 @@ import msgspec
 from hedgerow.answer import Answer, Finish
 from hedgerow.wire.chunks import Json, read_object
 from hedgerow.wire.sse import BOM, Blocks, payloads
+from hedgerow.wire.thoughts import output_with_reasoning
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -184,12 +185,21 @@ def inner(value: Any, name: str) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def tokens(usage: Any, made: str, details: str, reasoning: str) -> int | None:
+def tokens(usage: Any, made: str, details: str, reasoning: str, read: str = "") -> int | None:
     """The output tokens that a usage reports, without the reasoning if that is among them."""
-    total, thought = inner({"": usage}, "").get(made), inner(usage, details).get(reasoning)
-    if not isinstance(total, int) or isinstance(total, bool):
-        return None
-    return total - thought if isinstance(thought, int) and 0 <= thought <= total else total
+    counts = inner({"": usage}, "")
+    given, total, thought = (
+        _count(counts.get(read)),
+        _count(counts.get(made)),
+        _count(inner(usage, details).get(reasoning)),
+    )
+    if total is None or output_with_reasoning(given, total, thought, counts.get("total_tokens")) != total:
+        return total
+    return total - thought if thought is not None and 0 <= thought <= total else total
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _whole(pieces: list[str]) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.failures import as_json, classify_frame
 from hedgerow.wire.lenient import read, read_or_none
+from hedgerow.wire.thoughts import output_with_reasoning
 from hedgerow.wire.words import NO_WORDS, Words, words
 
 
@@ -48,6 +49,7 @@ class _OutputDetails(msgspec.Struct, gc=False):
 class _Tokens(msgspec.Struct, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
+    total_tokens: Any = None
     input_tokens_details: _InputDetails | None = None
     output_tokens_details: _OutputDetails | None = None
 
@@ -55,11 +57,12 @@ class _Tokens(msgspec.Struct, gc=False):
         if self.input_tokens is None and self.output_tokens is None:
             return None
         read, made = self.input_tokens_details, self.output_tokens_details
+        thought = made.reasoning_tokens if made is not None else None
         return Usage(
             self.input_tokens,
-            self.output_tokens,
+            output_with_reasoning(self.input_tokens, self.output_tokens, thought, self.total_tokens),
             read.cached_tokens if read is not None else None,
-            made.reasoning_tokens if made is not None else None,
+            thought,
             read.cache_write_tokens if read is not None else None,
         )
 

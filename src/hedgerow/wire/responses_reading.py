@@ -60,7 +60,8 @@ class ResponsesReading(EventReading):
                 said.refuse(part.get("refusal"))
         said.finish = _finish(response)
         usage = response.get("usage")
-        self.output_tokens = tokens(usage, "output_tokens", "output_tokens_details", "reasoning_tokens")
+        names = "output_tokens", "output_tokens_details", "reasoning_tokens", "input_tokens"
+        self.output_tokens = tokens(usage, *names)
         return self.answer()
 
 
