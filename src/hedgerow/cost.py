@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from hedgerow.usage import Usage
 from hedgerow.vocabulary import Outcome, Role
+
+MOST_NANOUSD: Final = (1 << 53) - 1
+"""No attempt is said to cost more ($9,007,199), whatever prices and tokens are: sums of many must still be numbers that
+others can hold."""
 
 
 class Certainty(StrEnum):
@@ -38,3 +43,9 @@ class Bill(msgspec.Struct, frozen=True, gc=False):
     nanousd: int | None = None
     least: int | None = None
     most: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.nanousd or 0) >> 53 or (self.least or 0) >> 53 or (self.most or 0) >> 53:
+            for name in ("nanousd", "least", "most"):
+                if (amount := getattr(self, name)) is not None:
+                    msgspec.structs.force_setattr(self, name, min(max(amount, 0), MOST_NANOUSD))

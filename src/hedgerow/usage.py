@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
+
+MOST_TOKENS: Final = (1 << 31) - 1
+"""More are told of no attempt, whatever an upstream says: sums of many must still be numbers that others can hold."""
 
 
 class UsageSource(StrEnum):
@@ -33,3 +37,17 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     cache_write_tokens: int | None = None
     cache_write_1h_tokens: int | None = None
     source: UsageSource = UsageSource.REPORTED
+
+    def bounded(self) -> Usage:
+        """The same within what is told of any attempt: no number below 0, none above `MOST_TOKENS`."""
+        some = (self.input_tokens or 0) | (self.output_tokens or 0) | (self.cached_input_tokens or 0)
+        more = (self.reasoning_tokens or 0) | (self.cache_write_tokens or 0) | (self.cache_write_1h_tokens or 0)
+        if not (some | more) >> 31:  # no bit beyond, as one of a negative number is
+            return self
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        return msgspec.structs.replace(
+            self, **{name: tokens and min(max(tokens, 0), MOST_TOKENS) for name, tokens in counts.items()}
+        )
+
+
+_COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "source")

@@ -10,7 +10,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from hedgerow.cost import Certainty
+from hedgerow.cost import MOST_NANOUSD, Certainty
 from hedgerow.events import (
     AnswerNotJudged,
     AnswerRejected,
@@ -30,7 +30,7 @@ from hedgerow.events import (
     Usage,
     UsageSource,
 )
-from hedgerow.ledger.fold import LARGEST, Fold
+from hedgerow.ledger.fold import Fold
 from hedgerow.ledger.record import Record
 from hedgerow.ledger.rows import AttemptHour, AttemptRow, RequestHour, RequestRow
 from hedgerow.ledger.schema import VERSION_TABLE, attempt_hours, attempts, metadata, request_hours, requests
@@ -206,7 +206,7 @@ def test_verdicts_of_gates_and_rescues_are_the_attempts() -> None:
         ([bill(0, 5), bill(1, None, certainty=Certainty.AT_LEAST)], "at_least", 5, 5, None, 0),
         ([bill(0, 5), bill(1, 7, certainty=Certainty.ESTIMATED)], "estimated", 12, 12, 12, 7),
         ([bill(0, 5), bill(1, 7, most=None)], "exact", 12, 12, None, 7),
-        ([bill(0, 2**70)], "exact", LARGEST, LARGEST, LARGEST, 0),
+        ([bill(0, 2**70)], "exact", MOST_NANOUSD, MOST_NANOUSD, MOST_NANOUSD, 0),
     ],
 )
 def test_a_requests_cost_is_that_of_all_attempts_and_no_surer_than_any(

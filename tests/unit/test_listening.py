@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 
 from hedgerow.events import CancelFailed, FailureClass, HedgeSkipped, HedgingThrottled, Reason, TargetTakenOut
-from hedgerow.gateway.listening import Loudly
+from hedgerow.gateway.drafting import blueprint_of
+from hedgerow.gateway.listening import Loudly, listeners_of
+from hedgerow.telemetry.event_log import EventLog
+from tests.effects.support import settings
 
 
 def test_what_the_route_may_allow_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -57,3 +62,23 @@ def test_a_target_that_goes_on_with_what_is_cancelled_is_told_and_so_is_its_end(
         ("WARNING", f"{told} (on_cancel_failure: warn)"),
         ("INFO", "target a stops what is cancelled there: probed again"),
     ]
+
+
+def test_what_cannot_be_closed_keeps_no_other_from_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_log: EventLog) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(EventLog, "close", fail)
+    ledger = f"sqlite:///{tmp_path}/l.db"
+    told = settings({"server.event_log": str(tmp_path / "e.jsonl"), "server.ledger": {"url": ledger}})
+
+    async def main() -> set[str]:
+        _listeners, close = listeners_of(blueprint_of(told).server, asyncio.get_running_loop())
+        await close()
+        return {str(task.get_coro()) for task in asyncio.all_tasks() if "_keep_running" in str(task.get_coro())}
+
+    with caplog.at_level(logging.ERROR, "hedgerow.gateway"):
+        assert asyncio.run(main()) == set()
+    assert "hedgerow itself failed to close what listens" in caplog.text

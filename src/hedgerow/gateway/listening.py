@@ -70,7 +70,10 @@ def listeners_of(settings: ServerBlueprint, loop: asyncio.AbstractEventLoop) -> 
 
     async def close() -> None:
         for each in closings:
-            await each()
+            try:
+                await each()
+            except Exception:  # the others have something to write, too
+                log.exception("hedgerow itself failed to close what listens; please report it")
 
     return listeners, close
 

@@ -12,6 +12,7 @@ from hedgerow.gateway.headers import Incoming
 from hedgerow.http.exchange import Exchange
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.plan import Refusal
+from hedgerow.usage import MOST_TOKENS
 from hedgerow.wire.base import Facts, Protocol, Scanner
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Question:
             request_id,
             self.asked.stream,
             len(exchange.body) >> 2,  # some four bytes each
-            None if (limit := facts.max_output_tokens) is None else max(limit, 0),  # none earns by asking for less
+            # None earns by asking for less, and what is asked for may be any number.
+            None if (limit := facts.max_output_tokens) is None else min(max(limit, 0), MOST_TOKENS),
             now,
             now + min(reading.total, incoming.patience),
             facts.forbids_hedge is None,

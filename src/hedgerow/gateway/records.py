@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hedgerow.cost import MOST_NANOUSD
 from hedgerow.events import (
     AnswerNotJudged,
     AnswerRejected,
@@ -129,6 +130,7 @@ def won_alone(flight: Landing, winner: Attempt, usage: Usage | None) -> bool:
     if flight.facts.service_tier is not None:  # the answer says which one it got, and that decides the price
         return False
     target = winner.target
+    usage = None if usage is None else usage.bounded()
     if usage is None or not (known := reported_cost(usage, hedger.terms(target.name), flight.question.model(target))):
         return False
     tally(
@@ -145,7 +147,7 @@ def won_alone(flight: Landing, winner: Attempt, usage: Usage | None) -> bool:
             status,
             flight.run.arm,
             usage,
-            known[0],
+            None if known[0] is None else min(known[0], MOST_NANOUSD),
         )
     )
     return True
@@ -242,7 +244,9 @@ def _limit(flight: Landing, target: Target) -> int | None:
 
 
 def _told(word: str | None) -> str | None:
-    return None if word is None else word[:_WORD]
+    if word is None or word.isascii():
+        return word and word[:_WORD]
+    return word[:_WORD].encode("utf-8", "replace").decode()  # JSON may hold half a character, and nothing else can
 
 
 def _used(flight: Landing, attempt: Attempt, reported: Usage | None) -> Usage | None:
@@ -251,6 +255,8 @@ def _used(flight: Landing, attempt: Attempt, reported: Usage | None) -> Usage | 
     None where nothing was sent, where the upstream did not take the request, and where tokens are not counted.
     """
     usage = attempt.usage() if reported is None else reported
+    if usage is not None:
+        usage = usage.bounded()
     if (usage is not None and usage.source is not _ESTIMATED) or not flight.protocol.hedgeable:
         return usage
     refused = attempt.status is not None and attempt.scanner is None

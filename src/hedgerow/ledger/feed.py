@@ -75,19 +75,18 @@ class Feed:
             log.error("ledger: %d records could not be written before the end and are lost", left)
 
     def _add(self, record: Record | Repeat) -> None:
-        if not self.backlog.add(record):
-            self._say_lost()
+        try:
+            if not self.backlog.add(record):
+                self._say_lost("what waits to be written fills the queue (server.ledger.queue)")
+        except Exception as error:  # it cannot be encoded, which no other is to suffer for
+            self._say_lost(f"hedgerow itself cannot put them into bytes ({error!r}); please report it")
 
-    def _say_lost(self) -> None:
+    def _say_lost(self, why: str) -> None:
         now, lost = self._loop.time(), self.backlog.lost
         if now >= self._say_lost_at:
             self._say_lost_at = now + _REMIND
-            log.error(
-                "ledger: %d records are lost, %d since this was last said: what waits to be written fills the queue"
-                " (server.ledger.queue)",
-                lost,
-                lost - self._said_lost,
-            )
+            since = lost - self._said_lost
+            log.error("ledger: %d records are lost, %d since this was last said: %s", lost, since, why)
             self._said_lost = lost
 
     def _flush(self) -> None:
@@ -96,16 +95,18 @@ class Feed:
         self._flush_some()
 
     def _flush_some(self) -> None:
-        told = 0
-        for record in islice(self._unfinished, STEP):
-            self._add(record)
-            told += 1
-        if told == STEP:
-            self._timer = self._loop.call_later(0.0, self._flush_some)
-            return
-        self.backlog.close_batch()
-        self._more.set()
-        self._timer = self._loop.call_later(self._settings.flush, self._flush)
+        wait, then, told = self._settings.flush, self._flush, 0
+        try:
+            for record in islice(self._unfinished, STEP):
+                self._add(record)
+                told += 1
+            if told == STEP:
+                wait, then = 0.0, self._flush_some
+            else:
+                self.backlog.close_batch()
+                self._more.set()
+        finally:  # whatever happens, there is a next time
+            self._timer = self._loop.call_later(wait, then)
 
     async def _keep_running(self) -> None:
         while True:
@@ -113,6 +114,8 @@ class Feed:
                 await self._run_writer()
             except OSError as error:
                 log.error("ledger: its writer cannot be started: %s", error.strerror or error)
+            except Exception:
+                log.exception("ledger: hedgerow itself failed to feed its writer; please report it")
             if self._closing and not self.backlog.queued:
                 return
             if not self._closing:
