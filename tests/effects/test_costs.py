@@ -128,6 +128,15 @@ def test_without_a_limit_a_loser_has_no_bound() -> None:
     assert loser.most is None
 
 
+@pytest.mark.parametrize(("override", "most"), [({}, 36), ({"max_tokens": 20}, 80), ({"temperature": 0}, 36)])
+def test_a_limit_is_for_each_of_several_prompts(override: dict[str, object], most: int) -> None:
+    body = b'{"model":"fast","stream":true,"prompt":["a","b","c","d"],"max_tokens":9}'
+    words = Answer([(0.1, b'data: {"choices":[{"index":0,"text":"word"}]}\n\n')] * 30, end="reset")
+    changes = {**ONE, "targets.<name>.price.output": 1, "targets.<name>.override": override}
+    (one,) = bills(changes, {"a": words}, Sent(path=b"/v1/completions", body=body))
+    assert (one.nanousd, one.most) == (30_000, most * 1_000)
+
+
 @effect_of("targets.<name>.price.source")
 @pytest.mark.parametrize(("source", "known"), [("own", True), ("off", False)])
 def test_a_price_is_known_unless_it_is_off(key: str, source: str, known: bool) -> None:

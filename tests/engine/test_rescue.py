@@ -19,6 +19,7 @@ from hedgerow.events import (
     HedgeSkipped,
     Outcome,
     Reason,
+    RequestBilled,
     RequestFinished,
     Role,
 )
@@ -443,3 +444,15 @@ class TestRestart:
         changes = {**RESTART, "routes.<name>.on_stall": "continue"}
         story = play({"a": BEGUN, "b": rest("A ", "hedge.")}, changes, Sent(0.0, WHOLE))
         assert b'"A hedge."' in story.clients[0].text
+
+
+def test_what_goes_on_with_an_answer_may_cost_all_that_it_was_sent() -> None:
+    """The answer so far is in its prompt, a token to a byte at the most."""
+    prices = {f"targets.{name}.price": {"input": 10} for name in "ab"}
+    story = play({"a": begun("x" * 2_000, end="reset"), "b": begun(" row", end="reset")}, {**CONTINUE, **prices})
+    (billed,) = story.of(RequestBilled)
+    (body,) = (request[2] for request in story.pools["b"].requests)
+    first, second = story.of(AttemptEnded)
+    assert (first.input_tokens, second.input_tokens) == (len(STREAM) >> 2, len(body) >> 2)
+    assert len(body) > 2_000
+    assert [bill.most for bill in billed.bills] == [(len(each) | 3) * 10_000 for each in (STREAM, body)]

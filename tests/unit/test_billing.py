@@ -231,6 +231,13 @@ def test_a_target_that_passes_the_model_on_has_the_price_of_each() -> None:
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
+def test_what_read_another_prompt_tells_nothing_of_this_one() -> None:
+    broken = end(Outcome.FAILED_AFTER_COMMIT, failure=CUT, output_limit=0)
+    went_on = end(Outcome.WON, Usage(900, 7), attempt=1, input_tokens=1_000)
+    first, _ = bills([broken, went_on], lambda _: TERMS)
+    assert sums(first) == (0, 100, 403, ESTIMATED)
+
+
 def test_the_attempts_of_a_request_tell_of_each_other() -> None:
     loser = end(attempt=0, model="openai/m-2025-08-07", output_limit=50)
     winner = end(Outcome.WON, Usage(90, 7), attempt=1, target="b", model="m")

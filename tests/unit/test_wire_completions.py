@@ -54,7 +54,11 @@ STOP = piece("", "stop")
     ("fields", "facts"),
     [
         ({}, Facts("fast", False)),
-        ({"prompt": [[1, 2], [3]], "echo": True, "suffix": None, "logprobs": 1}, Facts("fast", False)),
+        ({"prompt": [[1, 2], [3]], "echo": True, "suffix": None, "logprobs": 1}, Facts("fast", False, answers=2)),
+        ({"prompt": ["a", "b", "c"], "max_tokens": 5}, Facts("fast", False, None, 5, answers=3)),
+        ({"prompt": [1, 2, 3]}, Facts("fast", False)),
+        ({"prompt": []}, Facts("fast", False)),
+        ({"prompt": {"odd": 1}}, Facts("fast", False)),
         ({"stream": True, "max_tokens": 5}, Facts("fast", True, None, 5, wants_usage=False)),
         ({"stream": True, "stream_options": {"include_usage": True}}, Facts("fast", True)),
         ({"n": 1, "best_of": 1.0}, Facts("fast", False)),

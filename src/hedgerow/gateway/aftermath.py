@@ -188,7 +188,7 @@ class Aftermath:
         made = None if usage is None else usage.output_tokens
         if made is None:
             made = 0 if ask.stream else ask.expected_output
-        read = ask.input_tokens if usage is None or usage.input_tokens is None else usage.input_tokens
+        read = attempt.input_tokens if usage is None or usage.input_tokens is None else usage.input_tokens
         price = self._price(attempt)
         return settings.allows(0 if price is None else price.cost(read, made), read + made)
 

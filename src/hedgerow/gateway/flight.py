@@ -92,6 +92,7 @@ class Flight(Landing):
         limits = self._gateway.limits
         held_limit = limits.held_bytes if question.asked.stream else limits.answer_bytes
         launched = Attempt(self, attempt, target, role, now, held_limit)
+        launched.input_tokens = self.ask.input_tokens if body is None else len(body) >> 2
         launched.probe = hedger.launched(target.place, self.ask, role, now)
         self.attempts.append(launched)
         if hedger.followed:

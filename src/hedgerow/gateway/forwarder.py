@@ -29,11 +29,14 @@ class Forwarder(ABC):
         "_time",
         "_watch",
         "_write",
+        "input_tokens",
         "last_data_at",
         "received",
     )
 
     _time: Callable[[], float]
+    input_tokens: int
+    """About how many were sent."""
     last_data_at: float
     received: int
     """Bytes of the body, up to what is collected."""

@@ -58,7 +58,7 @@ class Question:
             self.asked.stream,
             len(exchange.body) >> 2,  # some four bytes each
             # None earns by asking for less, and what is asked for may be any number.
-            None if (limit := facts.max_output_tokens) is None else min(max(limit, 0), MOST_TOKENS),
+            None if (limit := facts.max_output_tokens) is None else min(max(limit, 0) * facts.answers, MOST_TOKENS),
             now,
             now + min(reading.total, incoming.patience),
             facts.forbids_hedge is None,

@@ -26,6 +26,7 @@ from hedgerow.events import (
 )
 from hedgerow.policy.billing import bills, reported_cost
 from hedgerow.policy.gates.gate import Rejection
+from hedgerow.usage import MOST_TOKENS
 from hedgerow.wire.override import limit_with
 from hedgerow.wire.scan import CHARACTERS_PER_TOKEN
 from hedgerow.wire.whole import is_event_stream
@@ -179,7 +180,7 @@ def _end(
         failure,
         usage,
         flight.ask.stream,
-        flight.ask.input_tokens,
+        attempt.input_tokens,
         _told(flight.question.model(attempt.target)),
         None if attempt.call is None else attempt.call.sent_at,
         _told(said.finish_reason),
@@ -239,8 +240,10 @@ def _limit(flight: Landing, target: Target) -> int | None:
         return 0
     if "n" in facts.needs:
         return None
-    limit = flight.ask.max_output_tokens
-    return limit if target.override is None else limit_with(target.override, limit)
+    if target.override is None:
+        return flight.ask.max_output_tokens
+    limit = limit_with(target.override, facts.max_output_tokens)
+    return None if limit is None else min(max(limit, 0) * facts.answers, MOST_TOKENS)
 
 
 def _told(word: str | None) -> str | None:
@@ -263,7 +266,7 @@ def _used(flight: Landing, attempt: Attempt, reported: Usage | None) -> Usage | 
     if refused or attempt.call is None or attempt.call.sent_at is None:
         return None
     made = usage.output_tokens if usage is not None else _made(flight, attempt)
-    return Usage(flight.ask.input_tokens, made, source=_ESTIMATED)
+    return Usage(attempt.input_tokens, made, source=_ESTIMATED)
 
 
 def _made(flight: Landing, attempt: Attempt) -> int | None:

@@ -115,7 +115,9 @@ def _told(end: AttemptEnded, ends: Sequence[AttemptEnded]) -> Told:
         for other in others
         if other.usage is not None and other.usage.source is UsageSource.REPORTED
     ]
-    alike = (usage.input_tokens for other, usage in whole if model_of(other.model) == model_of(end.model))
+    # One that went on with an answer had more to read.
+    same = [each for each in whole if each[0].input_tokens == end.input_tokens]
+    alike = (usage.input_tokens for other, usage in same if model_of(other.model) == model_of(end.model))
     return Told(
         next((tokens for tokens in alike if tokens is not None), None),
         next((usage.output_tokens for _, usage in whole if usage.output_tokens is not None), None),

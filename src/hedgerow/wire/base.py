@@ -63,9 +63,10 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
 
     `forbids_hedge` says in a few words why a second attempt must never be started by delay (side effects), None if it
     may. `needs` are the things that a route must allow before one may be: "n", "audio", "store". `max_output_tokens` is
-    the client's own limit, if any; `inputs` how many texts are to be embedded. `wants_usage` is False where the
-    protocol's streams report usage only on demand and the client made none; `has_options` where it said anything that
-    such a demand would have to be put into. `service_tier` is the client's wish, if it is a string.
+    the client's own limit, if any, for each of so many `answers`; `inputs` how many texts are to be embedded.
+    `wants_usage` is False where the protocol's streams report usage only on demand and the client made none;
+    `has_options` where it said anything that such a demand would have to be put into. `service_tier` is the client's
+    wish, if it is a string.
     """
 
     model: str | None
@@ -77,6 +78,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     wants_usage: bool = True
     has_options: bool = False
     service_tier: str | None = None
+    answers: int = 1
 
 
 class Scanner(typing.Protocol):

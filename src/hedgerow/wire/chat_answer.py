@@ -128,13 +128,16 @@ class Tokens(msgspec.Struct, gc=False):
 
     def given(self) -> Usage | None:
         """The same as we write it; None where no tokens are given."""
-        if self.prompt_tokens is None and self.completion_tokens is None:
+        read, made, total = self.prompt_tokens, self.completion_tokens, self.total_tokens
+        if read is None and made is None:
             return None
         prompt, completion = self.prompt_tokens_details, self.completion_tokens_details
         thought = completion.reasoning_tokens if completion is not None else None
+        if total is not None and read is not None and made is not None and total != read + made:  # rarely
+            made = output_with_reasoning(read, made, thought, total)
         return Usage(
-            self.prompt_tokens,
-            output_with_reasoning(self.prompt_tokens, self.completion_tokens, thought, self.total_tokens),
+            read,
+            made,
             prompt.cached_tokens if prompt is not None else None,
             thought,
             prompt.cache_write_tokens if prompt is not None else None,

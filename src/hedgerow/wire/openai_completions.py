@@ -17,6 +17,7 @@ from hedgerow.wire.request import Reader, Routed, model_of, stream_of
 
 
 class _Request(Routed):
+    prompt: Any = None
     n: int | float | None = None
     best_of: int | float | None = None
     plugins: Any = None
@@ -45,6 +46,7 @@ class OpenAICompletions(CompletionProtocol):
             ("n",) if many else (),
             wants_usage=reports_usage(stream, request.stream_options),
             has_options=request.stream_options is not msgspec.UNSET,
+            answers=_prompts(request.prompt),
         )
 
     def scanner(self, facts: Facts, headers: Headers, *, reasoning_counts: bool = True) -> Scanner:
@@ -68,3 +70,9 @@ class OpenAICompletions(CompletionProtocol):
     def as_stream(self, document: bytes) -> bytes:
         """The chunks that a whole completion amounts to, with its usage."""
         return as_stream(document)
+
+
+def _prompts(prompt: Any) -> int:
+    """How many there are: texts, or lists of tokens. A list of tokens is one."""
+    several = isinstance(prompt, list) and all(isinstance(each, str | list) for each in prompt)
+    return max(len(prompt), 1) if several else 1
