@@ -3,8 +3,8 @@
 Covers every Markdown page. A fence says what it is: `python` blocks are run one by one, `yaml` blocks with `targets:`
 at the top are loaded, commands after `$ ` in `console` blocks must exist, with their options. A `python` block that
 begins with a file's name (`# my_gates.py`) lies beside the configurations of its page; `# test_it.py` is run by pytest.
-Code that calls http://127.0.0.1:8080 finds a gateway there: it is run against one on a free port, in front of simulated
-providers.
+A `yaml` block that does (`# hedgerow.yaml`) lies beside the page's code. Code that calls http://127.0.0.1:8080 finds a
+gateway there: it is run against one on a free port, in front of simulated providers.
 """
 
 from __future__ import annotations
@@ -143,6 +143,9 @@ def at_gateway(code: str, request: pytest.FixtureRequest) -> str:
 @pytest.mark.e2e
 @pytest.mark.parametrize("block", of_kind("python"), ids=ids)
 def test_python_blocks_run(block: Block, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    for page, _, _, text in of_kind("yaml"):
+        if page == block.page and (named := re.match(r"# (\w+\.yaml)\n", text)):
+            (tmp_path / named[1]).write_text(text)
     run_python(at_gateway(block.text, request), cwd=tmp_path)
 
 

@@ -354,6 +354,39 @@ def test_structured_outputs(labs: Labs) -> None:
     assert "authorization" not in upstream.requests[0].headers, "a target without a key gets none"
 
 
+def test_a_whole_answer_asked_for_as_a_stream_is_decided_by_its_first_token(labs: Labs) -> None:
+    made = http_client_sync(targets(labs), UNBOUND, nonstream_as_stream=True)
+    with openai.OpenAI(api_key="k", base_url=labs[0].base_url, http_client=made, timeout=10) as client:
+        answer = client.chat.completions.create(model="any", messages=MESSAGES, extra_headers=STALL | BACKUP)
+    assert (answer.choices[0].message.content or "").startswith("backup A hedge")
+    assert labs[0].stats()["cancelled_before_token"] == 1, "the primary was asked for a stream"
+
+
+def test_what_losers_say_can_be_fetched_with_the_same_client(
+    labs: Labs, sync_openai: Callable[..., openai.OpenAI]
+) -> None:
+    client = sync_openai(Policy(mode="race", losers="keep", breaker=False))
+    slow = {"x-lab-script-primary": script(ttft_ms=100, gap_ms=1, tokens=3), **BACKUP}
+    raw = client.chat.completions.with_raw_response.create(model="any", messages=MESSAGES, extra_headers=slow)
+    where = raw.headers["x-hedgerow-alternatives"].removeprefix("/v1")
+
+    def kept() -> Any:
+        return client.get(where, cast_to=object)
+
+    until(lambda: kept()["pending"] == 0)
+    said = {one["target"]: each["text"] for each in kept()["alternatives"] for one in each["said_by"]}
+    assert said == {"primary": "primary A hedge", "backup": "backup A hedge is a"}
+
+
+@pytest.mark.parametrize(("allow", "target"), [([], "primary"), (["store"], "backup")])
+def test_answers_that_are_kept_are_hedged_where_that_is_allowed(labs: Labs, allow: Any, target: str) -> None:
+    slow = {"x-lab-script-primary": script(ttft_ms=400, gap_ms=0, tokens=2), **BACKUP}
+    made = http_client_sync(targets(labs), UNBOUND, allow=allow)
+    with openai.OpenAI(api_key="k", base_url=labs[0].base_url, http_client=made, timeout=10) as client:
+        raw = client.responses.with_raw_response.create(model="any", input="Hi", extra_headers=slow)
+    assert raw.headers["x-hedgerow-target"] == target
+
+
 def test_side_by_side_in_one_loop(labs: Labs) -> None:
     async def story() -> list[str]:
         async with async_openai(labs, PATIENT) as client:

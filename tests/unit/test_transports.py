@@ -129,6 +129,7 @@ def test_breakers_can_be_switched_off() -> None:
         ([], {}, "at least one target"),
         ([HttpTarget(base_url="ftp://a")], {}, "starts with http:// or https://"),
         ([HttpTarget(base_url="http://a/v1", protocol="openapi")], {}, "openapi"),  # type: ignore[arg-type]
+        ([HttpTarget(base_url="http://a/v1")], {"allow": ["tools"]}, "allow has tools: it can have n, audio, store"),
         ([HttpTarget(base_url="http://a/v1")], {"library": "requests"}, "it must be httpx2 or httpx"),
     ],
 )

@@ -10,7 +10,7 @@ from hedgerow.events import FailureClass, Headers
 from hedgerow.http.client_settings import Origin
 from hedgerow.transports.door import Door
 from hedgerow.transports.exchange import Broken
-from hedgerow.transports.paths import hedged_path
+from hedgerow.transports.paths import hedged_path, kept_path
 from hedgerow.transports.watch import Watch
 
 _OURS = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"x-stainless-timeout"})
@@ -33,7 +33,7 @@ class Asked:
     def __init__(self, door: Door, request: Any, target: bytes, content: bytes) -> None:
         """In the loop. `request` is httpx's, with its body `content` read."""
         headers: Headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() not in _OURS]
-        self.exchange = door.ask(target, headers, content, origin_of(request.url))
+        self.exchange = door.ask(request.method.encode(), target, headers, content, origin_of(request.url))
         self._watch = Watch(self.exchange, request.extensions.get("timeout", {}))
         self.first = b""
         """What has been read of the body with the head."""
@@ -89,5 +89,7 @@ def _message(body: bytes) -> str:
 
 
 def path_of(door: Door, request: Any) -> bytes | None:
-    """The path of a request that may be hedged; None of others."""
-    return hedged_path(request.url.raw_path, door.paths) if request.method == "POST" else None
+    """The path of a request that is the gateway's to answer; None of others."""
+    if request.method == "POST":
+        return hedged_path(request.url.raw_path, door.paths)
+    return kept_path(request.url.raw_path) if request.method == "GET" else None

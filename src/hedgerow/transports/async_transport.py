@@ -46,13 +46,17 @@ class AsyncBody:
         self._hedging = hedging
         self._request = request
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        exchange = self._asked.exchange
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self  # a generator would be entered in the loop's list of those to close
+
+    async def __anext__(self) -> bytes:
         try:
-            while data := await exchange.rest():
-                yield data
+            data = await self._asked.exchange.rest()
         except Broken as broken:
             raise self._hedging._error(broken, self._request) from None
+        if not data:
+            raise StopAsyncIteration
+        return data
 
     async def aclose(self) -> None:
         """The client wants no more."""

@@ -51,7 +51,7 @@ def http_client_sync(
     return _client(library, "Client", "SyncHedgeTransport", targets, policy, options)
 
 
-_OURS = ("nonstream_as_stream", "listeners", "otherwise")
+_OURS = ("nonstream_as_stream", "allow", "listeners", "otherwise")
 
 
 def _client(

@@ -17,6 +17,7 @@ from hedgerow.gateway.listening import Closing, listeners_of
 from hedgerow.gateway.parts import Parts
 from hedgerow.http.client import Pool
 from hedgerow.http.client_settings import Origin
+from hedgerow.http.exchange import Exchange
 from hedgerow.transports.exchange import CLOSED, MemoryExchange
 from hedgerow.wire import lookup
 
@@ -43,19 +44,26 @@ class Door:
             raise ValueError(f"a client's key belongs to one place, and passthrough would send it to {named}")
         self._keys_go_to = next(iter(passing), None)
 
-    def ask(self, target: bytes, headers: Headers, body: bytes, meant: Origin) -> MemoryExchange:
+    def ask(self, method: bytes, target: bytes, headers: Headers, body: bytes, meant: Origin) -> MemoryExchange:
         """Ask the gateway; whoever asks reads the exchange, or says that it is gone.
 
         `meant` is where the client would have sent it. Raises `RuntimeError` where no loop runs.
         """
         home = self._home()
-        exchange = MemoryExchange(home.loop, target, headers, body)
+        exchange = MemoryExchange(home.loop, method, target, headers, body)
         home.exchanges.add(exchange)
-        if self._keys_go_to not in (None, meant):
-            refuse(exchange, lookup(b"POST", target), _misled(meant, self._keys_go_to))
-        else:
-            home.gateway(exchange)
+        self._put(exchange, home.gateway, meant)
         return exchange
+
+    def take(self, exchange: Exchange, meant: Origin) -> None:
+        """Answer a request that has come in some other way."""
+        self._put(exchange, self._home().gateway, meant)
+
+    def _put(self, exchange: Exchange, gateway: Gateway, meant: Origin) -> None:
+        if self._keys_go_to in (None, meant):
+            gateway(exchange)
+        else:
+            refuse(exchange, lookup(exchange.method, exchange.target), _misled(meant, self._keys_go_to))
 
     def _home(self) -> Home:
         try:

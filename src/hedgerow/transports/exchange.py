@@ -50,9 +50,11 @@ class MemoryExchange:
     )
     peer = "in process"
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, target: bytes, headers: Headers, body: bytes) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, method: bytes, target: bytes, headers: Headers, body: bytes
+    ) -> None:
         self.loop = loop
-        self.method = b"POST"
+        self.method = method
         self.target = target
         self.headers = headers
         self.body = body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from hedgerow.http.proxy import proxy_for
 from hedgerow.transports.asking import Asked, origin_of
 from hedgerow.transports.door import Door
 from hedgerow.transports.exchange import Broken
-from hedgerow.transports.targets import HttpTarget, blueprint_of, configured
+from hedgerow.transports.targets import HttpTarget, Leave, blueprint_of, configured
 
 
 class Hedging:
@@ -33,17 +33,21 @@ class Hedging:
         policy: Policy = Policy(),  # noqa: B008  # frozen
         *,
         nonstream_as_stream: bool = False,
+        allow: Collection[Leave] = (),
         listeners: Sequence[Listener] = (),
         otherwise: Any = None,
     ) -> None:
         """`targets` in the order in which they are asked; the first is the primary.
 
         `nonstream_as_stream` asks for whole answers as streams, so that their first token can decide as well.
-        `listeners` are told of events. `otherwise` is the transport of requests that are not hedged (files, batches,
-        models); left out, the library's own, with the proxies of the environment. Raises `ValueError` for what cannot
-        work.
+        `allow`: what may be hedged although it costs or is kept twice: "n" (several choices), "audio", "store" (answers
+        of OpenAI's Responses are kept unless `store` is False). `listeners` are told of events. `otherwise` is the
+        transport of requests that are not hedged (files, batches, models); left out, the library's own, with the
+        proxies of the environment. Raises `ValueError` for what cannot work.
         """
-        self._open(blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream), listeners, otherwise)
+        self._open(
+            blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream, allow=allow), listeners, otherwise
+        )
 
     @classmethod
     def from_config(

@@ -14,7 +14,14 @@ _ENDPOINT = re.compile(
     rb"|(?<!/chat/)moderations"
     rb"|(?<=/v1/)messages)$"  # and OpenAI's threads have messages
 )
+_KEPT = b"/hedgerow/requests/"
 _GEMINI = re.compile(rb"/models/[^/]+:\w+$")
+
+
+def kept_path(path: bytes) -> bytes | None:
+    """The path, as the gateway knows it, of a GET for what losers have said (`x-hedgerow-alternatives`)."""
+    at = path.find(_KEPT)
+    return None if at < 0 else b"/v1" + path[at:]
 
 
 @lru_cache(1024)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -24,6 +24,7 @@ from hedgerow.wire.base import Family
 PASSTHROUGH = "passthrough"
 ROUTE = "*"
 """The one route, for whatever model is asked for."""
+Leave = Literal["n", "audio", "store"]
 Protocol = Literal["openai", "anthropic", "gemini"]
 _MIB = 1 << 20
 _PATIENT = 3600.0
@@ -101,10 +102,14 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def blueprint_of(targets: Sequence[HttpTarget], policy: Policy, *, nonstream_as_stream: bool = False) -> Blueprint:
+def blueprint_of(
+    targets: Sequence[HttpTarget], policy: Policy, *, nonstream_as_stream: bool = False, allow: Collection[Leave] = ()
+) -> Blueprint:
     """A gateway that has these targets in one route. Raises `ValueError`."""
     if not targets:
         raise ValueError("a transport needs at least one target")
+    if unknown := set(allow) - set(get_args(Leave)):
+        raise ValueError(f"allow has {', '.join(sorted(unknown))}: it can have {', '.join(get_args(Leave))}")
     breaker = BreakerSettings() if policy.breaker else BreakerSettings(failure_ratio=None)
     named: dict[str, TargetBlueprint] = {}
     for number, target in enumerate(targets, 1):
@@ -113,7 +118,7 @@ def blueprint_of(targets: Sequence[HttpTarget], policy: Policy, *, nonstream_as_
     rules = policy.for_targets(len(targets))
     kept_for = policy.kept_for
     keep = None if kept_for is None else KeepSettings(kept_for, None, None, 600.0, False)
-    reading = Reading(as_stream=nonstream_as_stream, total=rules.total)
+    reading = Reading(as_stream=nonstream_as_stream, total=rules.total, allow=frozenset(allow))
     route = RouteBlueprint(targets=tuple(named), policy=rules, reading=reading, keep=keep)
     return Blueprint(targets=named, routes={ROUTE: route}, default_route=ROUTE, server=_SERVER)
 

@@ -1,0 +1,114 @@
+"""For clients built on aiohttp: a connector for their session, which hedges whatever is asked in it.
+
+A request that may be hedged is sent, as any other, over a connection: one whose other end is a gateway in this process.
+So all of aiohttp works as ever, its timeouts included. What the gateway cannot answer has status 502 or 504.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+
+from hedgerow.client.settings import Policy
+from hedgerow.events import Listener
+from hedgerow.gateway.blueprint import Blueprint
+from hedgerow.http.client_settings import Origin
+from hedgerow.http.exchange import Exchange, Handler
+from hedgerow.http.limits import Limits
+from hedgerow.http.server_connection import Connection
+from hedgerow.http.server_head import plain_error_body
+from hedgerow.http.server_shared import Shared
+from hedgerow.transports.door import Door
+from hedgerow.transports.paths import hedged_path
+from hedgerow.transports.targets import HttpTarget, Leave, blueprint_of, configured
+
+_LIMITS = Limits(body_bytes=1 << 30)
+_NONE = Policy()
+
+
+class HedgeConnector(aiohttp.TCPConnector):
+    """For aiohttp.ClientSession(connector=HedgeConnector([...])); made in a running loop, as all connectors.
+
+    What is not hedged goes where it is meant to go, as by a TCPConnector.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[HttpTarget],
+        policy: Policy = _NONE,
+        *,
+        nonstream_as_stream: bool = False,
+        allow: Collection[Leave] = (),
+        listeners: Sequence[Listener] = (),
+        **options: Any,
+    ) -> None:
+        """As for `HedgeTransport`; `options` are a TCPConnector's. Raises `ValueError` for what cannot work."""
+        blueprint = blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream, allow=allow)
+        self._start(blueprint, listeners, options)
+
+    @classmethod
+    def from_config(
+        cls,
+        file: str | os.PathLike[str],
+        *,
+        route: str | None = None,
+        listeners: Sequence[Listener] = (),
+        **options: Any,
+    ) -> Self:
+        """As `HedgeTransport.from_config`. Raises `ConfigError`."""
+        made = cls.__new__(cls)
+        made._start(configured(Path(file), route), listeners, options)
+        return made
+
+    def _start(self, blueprint: Blueprint, listeners: Sequence[Listener], options: dict[str, Any]) -> None:
+        super().__init__(**options)
+        self._door = Door(blueprint, listeners)
+        self._inside = _Inside(self._door, limit=0)
+
+    async def connect(self, req: Any, traces: Any, timeout: Any) -> aiohttp.connector.Connection:  # noqa: ASYNC109
+        """A connection for this request; the session calls this."""
+        if req.method == "POST" and hedged_path(req.url.raw_path_qs.encode(), self._door.paths) is not None:
+            return await self._inside.connect(req, traces, timeout)
+        return await super().connect(req, traces, timeout)
+
+    def close(self, **options: Any) -> Coroutine[Any, Any, None]:
+        """Close all connections."""
+        return _all(super().close(**options), self._inside.close(), self._door.close)
+
+
+async def _all(outside: Awaitable[None], inside: Awaitable[None], door: Callable[[], Awaitable[None]]) -> None:
+    await outside
+    await inside
+    await asyncio.sleep(0)  # the gateway hears that they are closed
+    await door()
+
+
+class _Inside(aiohttp.BaseConnector):
+    """Connections whose other end is a gateway in this process."""
+
+    def __init__(self, door: Door, **options: Any) -> None:
+        super().__init__(**options)
+        self._door = door
+
+    async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109
+        url = req.url
+        meant = Origin(url.scheme, url.host, url.port)
+        shared = Shared(_handler(self._door, meant), _LIMITS, plain_error_body, self._loop)
+        ours, theirs = socket.socketpair()
+        await self._loop.connect_accepted_socket(lambda: Connection(shared), ours)
+        _, protocol = await self._loop.create_connection(self._factory, sock=theirs)
+        return protocol
+
+
+def _handler(door: Door, meant: Origin) -> Handler:
+    def handle(exchange: Exchange) -> None:
+        exchange.target = hedged_path(exchange.target, door.paths) or exchange.target
+        door.take(exchange, meant)
+
+    return handle
