@@ -24,6 +24,7 @@ from hedgerow.client.background import background
 from hedgerow.errors import ConfigError
 from hedgerow.lab.process import LabProcess
 from hedgerow.transports.httpx2 import HedgeTransport, SyncHedgeTransport
+from hedgerow.transports.watch import Watch
 from tests.e2e.support import MESSAGES, config, script, until
 from tests.e2e.upstream import LAST_CHUNK, SSE_HEAD, Received, Upstream, always, chunk, completion, event, whole
 
@@ -223,6 +224,26 @@ def test_one_sync_client_in_many_threads(labs: Labs) -> None:
         codes = list(threads.map(lambda _: client.post(URL, json=STREAM, headers=QUICK).status_code, range(64)))
     assert codes == [200] * 64
     assert labs[0].stats()["completed"] == 64
+
+
+def test_no_timer_outlives_its_request(labs: Labs) -> None:
+    """The SDKs' timeouts are ten minutes: a timer for each request would soon be many."""
+
+    def watches() -> int:
+        gc.collect()
+        return sum(isinstance(each, Watch) for each in gc.get_objects())
+
+    async def story() -> int:
+        async with http_client(at(labs[0]), timeout=600) as client:
+            for body in (BODY, STREAM):
+                await client.post(URL, json=body, headers=QUICK)
+            return watches()
+
+    with http_client_sync(at(labs[0]), timeout=600) as client:
+        for body in (BODY, STREAM):
+            client.post(URL, json=body, headers=QUICK)
+        until(lambda: watches() == 0)
+    assert asyncio.run(story()) == 0
 
 
 def test_a_sync_client_works_on_both_sides_of_a_fork(labs: Labs) -> None:

@@ -64,7 +64,6 @@ class Asked:
 
     def close(self) -> None:
         """The client wants no more: whatever runs for it is broken off."""
-        self._watch.end()
         self.exchange.gone()
 
 

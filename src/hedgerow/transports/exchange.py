@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hedgerow.events import Headers
 from hedgerow.http.exchange import Listener
@@ -42,6 +42,7 @@ class MemoryExchange:
         "listener",
         "loop",
         "method",
+        "on_over",
         "over",
         "started",
         "status",
@@ -64,6 +65,8 @@ class MemoryExchange:
         self.fields: Headers = []
         self.over = False
         """Nothing more will come."""
+        self.on_over: Callable[[], None] | None = None
+        """Called then, once."""
         self.waits_since: float | None = loop.time()
         """Since when the reader has been waiting; None while it does something else."""
         self._pieces: deque[bytes] = deque()
@@ -103,8 +106,8 @@ class MemoryExchange:
     def end(self) -> None:
         """The answer is whole."""
         if not self.over:
-            self.over = True
             self.listener = None
+            self._end()
             self._tell()
 
     def abort(self) -> None:
@@ -150,8 +153,8 @@ class MemoryExchange:
     def gone(self) -> None:
         """The reader wants no more."""
         if not self.over:
-            self.over = True
             listener, self.listener = self.listener, None
+            self._end()
             if listener is not None:
                 listener.on_disconnect()
 
@@ -166,6 +169,12 @@ class MemoryExchange:
         """As `gone`, from whatever thread the reader was collected in."""
         if not self.over and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.gone)
+
+    def _end(self) -> None:
+        self.over = True
+        on_over, self.on_over = self.on_over, None
+        if on_over is not None:
+            on_over()
 
     def _check(self) -> None:
         if self._trouble is not None:

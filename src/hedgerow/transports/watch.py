@@ -31,11 +31,11 @@ class Watch:
         self.overdue: str | None = None
         """The error of the last attempt that had no connection in time."""
         self._timer = None
-        if (first := min(self._read, self._connect, self._pool)) < inf:
+        if not exchange.over and (first := min(self._read, self._connect, self._pool)) < inf:
             self._timer = exchange.loop.call_later(first, self._look)
+            exchange.on_over = self._end
 
-    def end(self) -> None:
-        """Nobody waits any more."""
+    def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
