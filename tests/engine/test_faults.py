@@ -7,10 +7,31 @@ import logging
 from typing import Any, get_args
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
-from hedgerow.events import AttemptEnded, Event, FirstToken, Outcome, Reason, RequestFinished
+import hedgerow.gateway.flight
+from hedgerow.events import (
+    AttemptEnded,
+    AttemptLaunched,
+    Event,
+    FirstToken,
+    Outcome,
+    Reason,
+    RequestBilled,
+    RequestFinished,
+    RequestStarted,
+)
+from hedgerow.gateway import records
+from hedgerow.gateway.attempt import Attempt
+from hedgerow.gateway.landing import Landing
+from hedgerow.gateway.target import Target
+from hedgerow.ledger.book import Book
+from hedgerow.ledger.record import Record, Repeat
 from hedgerow.policy.judge import Judge
+from hedgerow.telemetry.metrics import Metrics
+from hedgerow.telemetry.traces import Traces
 from hedgerow.testing import VirtualLoop, run_virtual
+from hedgerow.wire.scan import StreamScanner
 from tests.engine.scripted import RecordingExchange
 from tests.engine.test_judgement import HUNG, Scripts, Town, after, broken, left_over
 
@@ -116,3 +137,67 @@ def test_a_listener_that_fails_loses_nobody_else_an_event() -> None:
         town.gateway.close()
 
     run_virtual(main)
+
+
+def _fails(*_args: object, **_more: object) -> None:
+    raise RuntimeError("boom")
+
+
+def _abort(exchange: RecordingExchange) -> None:
+    """As the server's: what has ended has ended."""
+    if exchange.outcome is None:
+        exchange._over("broken")
+
+
+DRAINED = {"routes.<name>.losers": "drain"}
+
+
+@pytest.mark.parametrize("changes", [{}, DRAINED], ids=["cancel", "drain"])
+@pytest.mark.parametrize("scripts", [HEDGED, FAILED_OVER, ALL_FAIL, ALL_HANG], ids=["hedge", "over", "fail", "hang"])
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        (records, "_used"),
+        (records, "bills"),
+        (StreamScanner, "words"),
+        (StreamScanner, "ending"),
+        (Attempt, "tally"),
+        (Attempt, "cancel"),
+        (Attempt, "deliver_to"),
+        (Target, "send"),
+        (Landing, "_complete"),
+        (Landing, "fell"),
+        (hedgerow.gateway.flight, "Attempt"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_was_told_to_begin_is_told_to_end_and_to_be_billed(
+    where: object, what: str, scripts: Scripts, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, what, _fails)
+    monkeypatch.setattr(RecordingExchange, "abort", _abort)
+    told: list[Record | Repeat] = []
+
+    async def main(loop: VirtualLoop) -> tuple[Town, RecordingExchange]:
+        loop.set_exception_handler(lambda _loop, _context: None)
+        town = Town(loop, changes, scripts)
+        client = town.ask()
+        await asyncio.sleep(2000)
+        assert town.gateway.in_flight == 0
+        town.gateway.close()
+        return town, client
+
+    town, client = run_virtual(main)
+    assert client.outcome is not None
+    book, metrics, traces = Book(told.append), Metrics(), Traces(TracerProvider(), epoch=0.0)
+    for event in town.events:
+        for listener in (book, metrics, traces):
+            if type(event) in listener.kinds:
+                listener(event)
+    assert (len(book), len(told), traces._open) == (0, 1, {})
+    launched, ended = town.of(AttemptLaunched), town.of(AttemptEnded)
+    assert sorted(each.attempt for each in ended) == sorted(each.attempt for each in launched)
+    (finished,) = town.of(RequestFinished)
+    assert finished.status == client.status
+    assert [len(town.of(kind)) for kind in (RequestStarted, RequestBilled)] == [1, 1]
+    assert isinstance(town.events[-1], RequestBilled)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("hedgerow.gateway")
 _WON = Outcome.WON  # a member of an enum is slow to look up
 _HEDGES = (Role.HEDGE, Role.RACER)
-_MODEL = 100
-"""Characters of a model's name that are told; clients may send anything."""
 _FAILED = (Outcome.FAILED, Outcome.FAILED_AFTER_COMMIT)
 
 
@@ -42,6 +40,7 @@ class Landing(Paced):
         "aftermath",
         "ask",
         "attempts",
+        "counted",
         "ends",
         "facts",
         "hedged",
@@ -75,6 +74,8 @@ class Landing(Paced):
         self._delivery: Delivery | None = None
         self._gone = False
         self.hedged = False
+        self.counted = False
+        """Whether all is told of it, by `records.won_alone`."""
         self.skipped: Reason | None = None
         """Why a hedge that was due was not launched."""
         self.unhedged_at: float | None = None
@@ -105,27 +106,28 @@ class Landing(Paced):
         if self not in self._gateway.flights:
             return
         for attempt in self.attempts:
+            try:
+                attempt.cancel()
+            except Exception:
+                log.exception("request %s: nor can an attempt be cancelled", self.request_id)
             self._abandon(attempt)
+        status: int | None = 500
         if self._exchange.started:
+            status = None if self._winner is None else self._winner.status
             self._exchange.abort()
         else:
             body = self.protocol.error_body(500, "hedgerow itself failed; its log says how", kind="server_error")
             self._exchange.respond(500, answers.JSON, body)
-        self._finish(Outcome.FAILED, None)
+        self._finish(Outcome.FAILED, status)
 
     def _abandon(self, attempt: Attempt) -> None:
-        over = attempt.ended
-        attempt.cancel()
         attempt.end()
         if attempt.probe is not None:
             self.route.hedger.over(attempt.probe)
+        if self.route.hedger.watched and not self.counted:
+            records.crashed(self, attempt)
         if self.aftermath is not None:
             self.aftermath.over(attempt)
-        if not over and self.route.hedger.watched:
-            try:
-                records.crashed(self, attempt)
-            except Exception:  # the fault may lie there
-                log.exception("request %s: nor can be told how an attempt ended", self.request_id)
 
     def ended(self, ending: Ending) -> None:
         """The committed answer's body ended, broke off, or said that it is complete."""
@@ -170,10 +172,10 @@ class Landing(Paced):
 
     def _complete(self, winner: Attempt, usage: Usage | None) -> None:
         winner.ended = True
-        counted = records.won_alone(self, winner, usage)
-        if not counted:
+        self.counted = records.won_alone(self, winner, usage)
+        if not self.counted:
             usage = records.ended(self, winner, _WON, None, usage)
-        self._finish(_WON, winner.status, usage, counted=counted)
+        self._finish(_WON, winner.status, usage)
 
     def _break_off(self, failure: Failure, usage: Usage | None) -> None:
         """The committed answer cannot be completed: have another go on with it, else say so and let it look broken."""
@@ -248,9 +250,8 @@ class Landing(Paced):
         usage: Usage | None = None,
         *,
         refused: bool = False,
-        counted: bool = False,
     ) -> None:
-        """The request is over; `refused`: by what it asks, which is not its target's fault; `counted`: and told of."""
+        """The request is over; `refused`: by what it asks, which is not its target's fault."""
         self.run.finished()
         winner = self._winner
         launched = len(self.attempts)
@@ -269,7 +270,7 @@ class Landing(Paced):
             told = self.request_id, outcome, route, status, took
             about = self.about() | {"outcome": outcome, "status": status}
             log.debug("request %s: %s on route %s, status %s, %.3f s", *told, extra=about)
-        if self.route.hedger.watched and not counted:
+        if self.route.hedger.watched and not self.counted:
             records.finished(self, winner, first, launched, hedges, outcome, status, usage)
         if winner is not None and winner.trial is not None:
             winner.let_go()
@@ -284,17 +285,16 @@ class Landing(Paced):
 
     def unpriced(self, target: str, model: str | None) -> None:
         """Nobody knows what an attempt cost: say so, once for each target."""
-        told = self._gateway.unpriced
-        if target not in told:
-            told.add(target)
-            what = "" if model is None else f" (of {model[:_MODEL]!r})"
+        if target not in self._gateway.unpriced:
+            self._gateway.unpriced.add(target)
+            what = "" if model is None else f" (of {model!r})"
             log.warning("targets.%s.price: none is known%s, so nothing is known of what that costs", target, what)
 
     def settle(self, attempts: int) -> None:
         """None of its so many attempts runs any more: nothing of the request needs be remembered."""
         self.aftermath = None  # they hold each other: leave no cycle to the collector
         self._gateway.claimed.discard(self.request_id)
-        if self.ends:
+        if self.route.hedger.watched and not self.counted:
             records.billed(self)
         if attempts > 1 or self.skipped is not None:
             self.route.hedger.finished(self.request_id, attempts, self.time())

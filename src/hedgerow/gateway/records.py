@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from hedgerow.cost import MOST_NANOUSD
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hedgerow.gateway.landing import Landing
     from hedgerow.gateway.target import Target
 
+log = logging.getLogger("hedgerow.gateway")
 _WON, _PRIMARY = Outcome.WON, Role.PRIMARY  # a member of an enum is slow to look up
 _OUR_FAULT = Failure(FailureClass.PROTOCOL, "hedgerow itself failed; its log says how")
 _ESTIMATED = UsageSource.ESTIMATED
@@ -111,12 +113,11 @@ def ended(
     tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
     if not hedger.watched and ((outcome is _WON and attempt.role is _PRIMARY) or not flight.protocol.hedgeable):
         return usage
-    usage = _used(flight, attempt, usage)
     event = _end(flight, attempt, outcome, failure, usage)
     tell(event)
     if hedger.watched:
         flight.ends = (*flight.ends, event)
-    return usage
+    return event.usage
 
 
 def won_alone(flight: Landing, winner: Attempt, usage: Usage | None) -> bool:
@@ -156,7 +157,9 @@ def won_alone(flight: Landing, winner: Attempt, usage: Usage | None) -> bool:
 
 def crashed(flight: Landing, attempt: Attempt) -> None:
     """Something of ours has raised, and an attempt is broken off for it: nothing is learned from that."""
-    event = _end(flight, attempt, Outcome.FAILED, _OUR_FAULT, _used(flight, attempt, None))
+    if any(end.attempt == attempt.index for end in flight.ends):
+        return  # that has been told
+    event = _end(flight, attempt, Outcome.FAILED, _OUR_FAULT, None)
     flight.route.hedger.tell(event)
     flight.ends = (*flight.ends, event)
 
@@ -164,7 +167,13 @@ def crashed(flight: Landing, attempt: Attempt) -> None:
 def _end(
     flight: Landing, attempt: Attempt, outcome: Outcome, failure: Failure | None, usage: Usage | None
 ) -> AttemptEnded:
-    said = NO_WORDS if attempt.scanner is None else attempt.scanner.words()
+    """How an attempt ended, with what its answer says of itself; without that where it cannot be made out."""
+    try:
+        usage, received = _used(flight, attempt, usage), attempt.tally()
+        said = NO_WORDS if attempt.scanner is None else attempt.scanner.words()
+    except Exception:  # what began must end, or it would be under way for ever
+        log.exception("request %s: hedgerow itself failed at an answer's end; please report it", flight.request_id)
+        usage, received, said = None, attempt.received, NO_WORDS
     return AttemptEnded(
         flight.request_id,
         attempt.index,
@@ -176,7 +185,7 @@ def _end(
         attempt.first_token_at,
         flight.time(),
         attempt.status,
-        attempt.tally(),
+        received,
         failure,
         usage,
         flight.ask.stream,
@@ -226,7 +235,11 @@ def finished(
 def billed(flight: Landing) -> None:
     """None of a request's attempts runs any more."""
     hedger = flight.route.hedger
-    came_to = bills(flight.ends, hedger.terms, metered=flight.protocol.hedgeable)
+    try:
+        came_to = bills(flight.ends, hedger.terms, metered=flight.protocol.hedgeable)
+    except Exception:  # it is over all the same, and this is the last that is told of it
+        log.exception("request %s: hedgerow itself failed to say what it cost; please report it", flight.request_id)
+        came_to = ()
     hedger.emit(RequestBilled(flight.request_id, flight.route.name, flight.time(), came_to))
     for each in came_to:
         if each.nanousd is None and flight.protocol.hedgeable:

@@ -139,7 +139,7 @@ class Metrics:
             self._count("hedges_won", route, more=int(event.winner in hedges))
 
     def _billed(self, event: RequestBilled) -> None:
-        answer = _answer(event.bills)
+        answer = _answer(event.bills) if event.bills else None
         for bill in event.bills:
             if bill.nanousd is None:
                 self._count("unpriced_attempts", bill.target)

@@ -121,8 +121,6 @@ class Traces(Tracing):
                 self._ended(request, event)
             case RequestFinished():
                 self._finished(request, event)
-                if not event.attempts:  # nothing is billed
-                    self._end(request, ())
             case RequestBilled():
                 self._end(request, event.bills)
             case AnswerRejected():
