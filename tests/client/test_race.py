@@ -58,6 +58,21 @@ def test_a_slow_primary_is_hedged_at_the_delay_and_cancelled_at_once_when_the_ba
     run(main)
 
 
+def test_a_primary_that_answers_as_the_delay_ends_is_not_hedged() -> None:
+    """From the timer that ends its wait to the end of its coroutine it is some turns of the loop; in a busy one, ms."""
+
+    async def main(_: VirtualLoop) -> None:
+        book = Book()
+
+        async def deeper() -> str:
+            return str(await book.target("a", 2.0)())
+
+        assert not (await hedge(deeper, book.target("b", 9.0), delay=2)).hedged
+        assert book.called == [("a", 0.0)]
+
+    run(main)
+
+
 def test_a_primary_may_win_after_its_hedge_was_launched() -> None:
     """The hedge is cancelled, and counts: Scylla's domino began with hedges that nobody counted."""
 

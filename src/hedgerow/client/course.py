@@ -44,13 +44,24 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     size: Callable[..., int] | None = None
 
 
+class PatientAlarm(Alarm):
+    """Wakes nobody before what has happened by then is known: from a timer or a socket to the end of a coroutine it is
+    some turns of the loop, and a hedge that is launched meanwhile is wasted.
+    """
+
+    __slots__ = ()
+
+    def _ring(self) -> None:
+        self._loop.call_soon(self._loop.call_soon, super()._ring)
+
+
 class Home:
     """What a course has in one event loop. A new loop of the same thread goes on with what was learned in the last."""
 
     __slots__ = ("_last", "_refresher", "alarm", "loop", "route", "tasks", "time")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, route: hedger.Hedger) -> None:
-        self.alarm = Alarm(loop)
+        self.alarm = PatientAlarm(loop)
         self.loop = loop
         self.time = loop.time
         self.route = route
