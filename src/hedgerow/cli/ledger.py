@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from hedgerow.cli.console import console
+from hedgerow.cli.file import written
 from hedgerow.cli.finding import ledger_of, settings_in
+from hedgerow.cli.moment import WHEN, microseconds, moment, now
 from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError, LedgerError
 from hedgerow.units import parse_duration
@@ -45,9 +48,7 @@ Url = Annotated[
     ),
 ]
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The configuration. Left out: ./hedgerow.yaml.")]
-Since = Annotated[
-    str | None, typer.Option(metavar="WHEN", help="From then on: 24h (ago), 2026-12-01 or 2026-12-01T08:30 (UTC).")
-]
+Since = Annotated[str | None, typer.Option(metavar="WHEN", help=f"From then on: {WHEN}.")]
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Before then.")]
 What = Literal["requests", "attempts", "request-hours", "attempt-hours"]
 Format = Literal["csv", "jsonl", "parquet"]
@@ -56,27 +57,22 @@ Format = Literal["csv", "jsonl", "parquet"]
 def summary(since: Since = "24h", until: Until = None, ledger: Url = None, config: Config = None) -> None:
     """Show each route's requests, hedges, time to first token and cost.
 
-    Wins are the share of hedges that were faster; extra is what attempts cost whose answer nobody got.
+    Wins are the share of hedges that were faster; extra is what attempts cost whose answer nobody got, on top of the
+    rest.
     """
-    from rich.console import Console
-
     from hedgerow.ledger import read
     from hedgerow.ledger.summary import summarise
 
-    begin, end = _when(since), _when(until)
+    begin, end = moment(since, "--since"), moment(until, "--until")
     with read.ledger(_url(ledger, config)) as found:
-        routes = summarise(found.requests(begin, end))
+        routes = summarise(found, begin, end)
     if not routes:
         typer.echo("no requests in that time")
         return
-    Console(width=None if sys.stdout.isatty() else 120).print(_table(routes))
+    console().print(_table(routes))
     for name, row in routes.items():
-        if row.unsure:
-            typer.echo(f"{name}: {_share(row.unsure, row.cost)} of the cost is an estimate or a lower bound")
-        if row.unpriced:
-            typer.echo(
-                f"{name}: {row.unpriced} requests have no cost: their targets have no price, or they are under way"
-            )
+        for note in row.notes():
+            typer.echo(f"{name}: {note}")
 
 
 def show(
@@ -98,9 +94,9 @@ def show(
         typer.echo(f"{row.request_id}  {_shown(row.started_at)}")
         own = [each for each in tried if (each.process, each.number) == (row.process, row.number)]
         for line in timeline(row, own):
-            typer.echo(f"{line.after / 1_000_000:>11.6f} s  {line.who:<10} {line.what}")
+            typer.echo(f"{line.after / 1_000:>12.3f} ms  {line.who:<10} {line.what}")
         for sentence in outcome(row):
-            typer.echo(f"{'':14} {sentence}")
+            typer.echo(f"{'':16} {sentence}")
 
 
 def export(
@@ -121,15 +117,16 @@ def export(
     Columns are those of the database: times in Unix microseconds, money in nano-dollars. A gateway may go on writing.
     """
     from hedgerow.ledger import read
-    from hedgerow.ledger.export import export, pages
+    from hedgerow.ledger.export import export, need, pages
 
     chosen = form or _by_ending(output)
-    begin, end = _when(since), _when(until)
+    begin, end = moment(since, "--since"), moment(until, "--until")
     if output is None and chosen == "parquet":
         raise ConfigError(["Parquet goes into a file: --output FILE.parquet"])
+    need(chosen)
     with ExitStack() as stack:
         found = stack.enter_context(read.ledger(_url(ledger, config)))
-        out = sys.stdout.buffer if output is None else stack.enter_context(output.open("wb"))
+        out = sys.stdout.buffer if output is None else stack.enter_context(written(output))
         count = export(pages(found, what, begin, end), what, chosen, out, _progress())
         out.flush()
     typer.echo(f"\r{count} {what}", err=True)
@@ -144,46 +141,28 @@ def prune(
 
     A gateway does this by itself (server.ledger.keep). SQLite reuses the room; the file does not shrink.
     """
-    from hedgerow.ledger.store import check, open_store
+    from hedgerow.ledger.store import asked, check, open_store
     from hedgerow.ledger.upkeep import Upkeep
 
     age = parse_duration(older_than)
     if age is None:
         raise ConfigError([f"--older-than {older_than}: expected a duration such as 7d or 12h"])
     url = _url(ledger, config)
-    now = _now()
-    reader, engine = open_store(url), open_store(url, writes=True)
-    try:
+    at = microseconds(now())
+    with ExitStack() as stack:
+        stack.enter_context(asked("pruned"))
+        reader, engine = open_store(url), open_store(url, writes=True)
+        stack.callback(reader.dispose)
+        stack.callback(engine.dispose)
         check(reader)
         keeper = Upkeep(engine, reader)
-        keeper.sum_up(now)
-        count = keeper.prune(now - round(age * 1_000_000))
-    finally:
-        reader.dispose()
-        engine.dispose()
+        keeper.sum_up(at)
+        count = keeper.prune(at - round(age * 1_000_000))
     typer.echo(f"deleted {count} requests and their attempts")
 
 
 def _url(given: str | None, config: Path | None) -> str:
     return ledger_of(settings_in(config), config) if given is None else given
-
-
-def _now() -> int:
-    return round(datetime.now(UTC).timestamp() * 1_000_000)  # noqa: TID251  # what "24h ago" is counted from
-
-
-def _when(text: str | None) -> int | None:
-    """Unix microseconds."""
-    if text is None:
-        return None
-    ago = None if text.isdigit() else parse_duration(text)
-    if ago is not None:
-        return _now() - round(ago * 1_000_000)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError([f"{text}: expected a time such as 24h (ago), 2026-12-01 or 2026-12-01T08:30"]) from None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
 
 
 def _shown(at: int) -> str:
@@ -206,6 +185,7 @@ def _table(routes: dict[str, RouteSummary]) -> object:
     from rich.box import SIMPLE
     from rich.table import Table
 
+    from hedgerow.ledger.summary import share
     from hedgerow.ledger.timeline import usd
 
     table = Table(box=SIMPLE)
@@ -215,14 +195,10 @@ def _table(routes: dict[str, RouteSummary]) -> object:
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in routes.items():
         times = (_seconds(row.seconds(q)) for q in (0.5, 0.99))
-        money = usd(row.cost), _share(row.extra, row.cost)
-        counts = _share(row.won, row.requests), _share(row.hedged, row.requests), _share(row.hedge_wins, row.hedges)
+        money = usd(row.cost), share(row.extra, row.cost - row.extra)
+        counts = share(row.won, row.requests), share(row.hedged, row.requests), share(row.hedge_wins, row.hedges)
         table.add_row(name, str(row.requests), *counts, *times, *money)
     return table
-
-
-def _share(part: int, whole: int) -> str:
-    return "" if not whole else f"{100 * part / whole:.1f}%"
 
 
 def _seconds(seconds: float | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hedgerow.cli.console import console
+from hedgerow.cli.file import written
 from hedgerow.cli.finding import ledger_of, settings_in
+from hedgerow.cli.moment import WHEN, moment
 from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
@@ -53,10 +55,10 @@ def report(
     ] = None,
     since: Annotated[
         str,
-        typer.Option(metavar="WHEN", help="From when on: 30d, 12h, or a day or time in UTC such as 2026-11-30T09:00."),
+        typer.Option(metavar="WHEN", help=f"From then on: {WHEN}."),
     ] = "30d",
     until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Until when, in the same words. Left out: now.")
+        str | None, typer.Option(metavar="WHEN", help="Before then, in the same words. Left out: now.")
     ] = None,
     route: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this route. May be repeated.")] = None,
     seed: Annotated[
@@ -80,8 +82,7 @@ def report(
     _need(made)
     settings = settings_in(config)
     url = ledger or ledger_of(settings, config)
-    now = datetime.now(UTC)  # noqa: TID251  # what "30d" ends at
-    analysis = _analysis(url, settings, _when(since, now, "--since"), _maybe(until, now), route or [], seed)
+    analysis = _analysis(url, settings, _seconds(since, "--since"), _seconds(until, "--until"), route or [], seed)
     _write(_made(analysis, made, to_file=output is not None), output)
 
 
@@ -93,7 +94,7 @@ def _need(made: Format) -> None:
 
 
 def _analysis(
-    url: str, settings: Settings | None, since: float, until: float | None, routes: Sequence[str], seed: int
+    url: str, settings: Settings | None, since: float | None, until: float | None, routes: Sequence[str], seed: int
 ) -> Analysis:
     from hedgerow.ledger.read import ledger
     from hedgerow.report.analysis import analyse
@@ -130,7 +131,7 @@ def _made(analysis: Analysis, made: Format, *, to_file: bool) -> str | None:
     from hedgerow.report import terminal
 
     if not to_file:
-        terminal.show(analysis.report, Console())
+        terminal.show(analysis.report, console())
         return None
     written = io.StringIO()
     terminal.show(analysis.report, Console(file=written, width=130))
@@ -143,27 +144,12 @@ def _write(text: str | None, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return
-    try:
-        output.write_text(text, "utf-8")
-    except OSError as error:
-        raise ConfigError([f"{output}: cannot be written: {error.strerror}"]) from None
+    with written(output) as file:
+        file.write(text.encode())
     typer.echo(f"wrote {output}", err=True)
 
 
-def _maybe(until: str | None, now: datetime) -> float | None:
-    return None if until is None else _when(until, now, "--until")
-
-
-def _when(text: str, now: datetime, option: str) -> float:
-    """Unix seconds. Raises `typer.BadParameter`."""
-    from hedgerow.units import parse_duration
-
-    if (ago := parse_duration(text)) is not None:
-        return now.timestamp() - ago
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r}: expected a duration such as 7d, or a day or time such as 2026-11-30T09:00", param_hint=option
-        ) from None
-    return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()
+def _seconds(text: str | None, option: str) -> float | None:
+    """Unix seconds."""
+    at = moment(text, option)
+    return None if at is None else at / 1_000_000

@@ -6,6 +6,7 @@ import csv
 import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
@@ -38,7 +39,7 @@ def pages(ledger: Ledger, what: str, since: int | None, until: int | None) -> It
 def export(source: Pages, what: str, form: Format, out: BinaryIO, progress: Callable[[int], None]) -> int:
     """Write all rows to `out`; returns how many. `progress` is told how many there are so far.
 
-    Raises `LedgerError` where Parquet's package is missing.
+    Parquet has to go into a file, and needs its package (`need`).
     """
     counted = _counted(source, progress)
     match form:
@@ -90,23 +91,27 @@ def _lines(source: Pages, out: BinaryIO) -> int:
     return count
 
 
+def need(form: Format) -> None:
+    """See that what a form needs is installed. Raises `LedgerError`."""
+    if form == "parquet" and find_spec("duckdb") is None:
+        raise LedgerError("Parquet needs duckdb: pip install 'hedgerow[planner]'")
+
+
 def _parquet(source: Pages, what: str, out: BinaryIO) -> int:
-    """By way of a CSV file, which DuckDB reads and packs without holding it."""
-    try:
-        import duckdb
-    except ModuleNotFoundError:
-        raise LedgerError("Parquet needs duckdb: pip install 'hedgerow[planner]'") from None
-    with tempfile.TemporaryDirectory() as folder:
+    """By way of a CSV file beside it, which DuckDB reads and packs without holding it."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory(dir=Path(out.name).parent) as folder:
         rows, packed = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
         with rows.open("wb") as file:
             count = _csv(source, what, file)
-        connection = duckdb.connect()
         table, kind = WHAT[what]
-        found = connection.read_csv(
-            str(rows), header=True, columns={n: _kind(table, n) for n in kind.__struct_fields__}
-        )
-        found.write_parquet(str(packed))
-        connection.close()
+        columns = {name: _kind(table, name) for name in kind.__struct_fields__}
+        try:
+            with duckdb.connect() as connection:
+                connection.read_csv(str(rows), header=True, columns=columns).write_parquet(str(packed))
+        except duckdb.Error as error:
+            raise LedgerError(f"{out.name}: DuckDB cannot write it: {str(error).splitlines()[0]}") from None
         with packed.open("rb") as file:
             while piece := file.read(1 << 20):
                 out.write(piece)

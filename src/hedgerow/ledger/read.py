@@ -18,12 +18,10 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Engine, Select, Table, and_, select, tuple_
-from sqlalchemy.exc import DBAPIError
 
-from hedgerow.errors import LedgerError
 from hedgerow.ledger.rows import AttemptHour, AttemptRow, RequestHour, RequestRow
 from hedgerow.ledger.schema import attempt_hours, attempts, request_hours, requests
-from hedgerow.ledger.store import check, open_store, why
+from hedgerow.ledger.store import asked, check, open_store
 
 BATCH: Final = 2_000
 """Rows that are read at once."""
@@ -42,7 +40,7 @@ class Ledger:
     ) -> Iterator[list[RequestRow]]:
         """Requests in the order of their start. `where`: conditions on `schema.requests`."""
         key = (requests.c.started_at, requests.c.process, requests.c.number)
-        query = select(requests).where(*_between(requests.c.started_at, since, until), *where)
+        query = select(requests).where(*between(requests.c.started_at, since, until), *where)
         return self._pages(query, key, lambda row: RequestRow(*row))
 
     def attempts(
@@ -52,7 +50,7 @@ class Ledger:
         key = (requests.c.started_at, attempts.c.process, attempts.c.number, attempts.c.attempt)
         same = and_(attempts.c.process == requests.c.process, attempts.c.number == requests.c.number)
         query = select(attempts, requests.c.started_at.label("started_at")).select_from(requests.join(attempts, same))
-        within = _between(requests.c.started_at, since, until)
+        within = between(requests.c.started_at, since, until)
         return self._pages(query.where(*within, *where), key, lambda row: AttemptRow(*row[:-1]))
 
     def request_hours(self, since: int | None = None, until: int | None = None) -> Iterator[list[RequestHour]]:
@@ -66,7 +64,7 @@ class Ledger:
     def _hours(
         self, table: Table, kind: Callable[..., Row], since: int | None, until: int | None
     ) -> Iterator[list[Row]]:
-        query = select(table).where(*_between(table.c.hour, since, until))
+        query = select(table).where(*between(table.c.hour, since, until))
         return self._pages(query, tuple(table.primary_key.columns), lambda row: kind(**_histograms(dict(row._mapping))))
 
     def _pages(
@@ -91,15 +89,15 @@ def ledger(url: str) -> Iterator[Ledger]:
     """Raises `LedgerError` where there is none, or its database cannot be asked."""
     engine = open_store(url)
     try:
-        check(engine)
-        yield Ledger(engine)
-    except DBAPIError as error:
-        raise LedgerError(f"the ledger cannot be read: {why(error)}") from None
+        with asked("read"):
+            check(engine)
+            yield Ledger(engine)
     finally:
         engine.dispose()
 
 
-def _between(column: ColumnElement[int], since: int | None, until: int | None) -> list[ColumnElement[bool]]:
+def between(column: ColumnElement[int], since: int | None, until: int | None) -> list[ColumnElement[bool]]:
+    """What a time has to meet to be within."""
     bounds = [] if since is None else [column >= since]
     return bounds if until is None else [*bounds, column < until]
 

@@ -6,12 +6,16 @@ and the file is whole; the last transactions may be missing after the latter, ne
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from sqlalchemy import Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from hedgerow.errors import LedgerError
 from hedgerow.ledger.schema import VERSION_TABLE
@@ -51,7 +55,9 @@ def shown(url: str) -> str:
 def _sqlite(url: URL, *, writes: bool) -> Engine:
     if not writes and (url.database is None or not Path(url.database).exists()):
         raise LedgerError(f"there is no ledger at {url.database}; a gateway with server.ledger writes one")
-    engine = create_engine(url, connect_args={"timeout": LOCK_PATIENCE, "check_same_thread": False})
+    engine = create_engine(
+        url if writes else _readable(url), connect_args={"timeout": LOCK_PATIENCE, "check_same_thread": False}
+    )
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: object) -> None:
@@ -66,6 +72,31 @@ def _sqlite(url: URL, *, writes: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _readable(url: URL) -> URL:
+    """For one who may not write where it lies: SQLite would have to make a file beside it, even for reading.
+
+    Without a log of what is not yet in the file (`-wal`) nobody is writing, and it can be read as it is.
+    """
+    path = Path(url.database or "")
+    if os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
+        return url
+    log = path.with_name(f"{path.name}-wal")
+    how = {"mode": "ro"} if log.exists() and log.stat().st_size else {"immutable": "1"}
+    return URL.create("sqlite", database=f"file:{quote(str(path.absolute()))}", query={**how, "uri": "true"})
+
+
+@contextmanager
+def asked(done: str) -> Iterator[None]:
+    """What a database says against being read, or pruned, becomes a `LedgerError`."""
+    try:
+        yield
+    except DBAPIError as error:
+        hint = "; it can be read by whoever may write into its folder" if "unable to open" in why(error) else ""
+        raise LedgerError(f"the ledger cannot be {done}: {why(error)}{hint}") from None
+    except SQLAlchemyError as error:
+        raise LedgerError(f"the ledger cannot be {done}: {str(error).splitlines()[0]}") from None
 
 
 def migrate(engine: Engine) -> None:
