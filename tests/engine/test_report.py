@@ -205,7 +205,7 @@ def test_a_browser_has_nothing_to_complain_of(report: Command, tmp_path: Path, d
     ("arguments", "code", "said"),
     [
         (["--ledger", "sqlite:///nowhere.db"], 1, "there is no ledger at nowhere.db"),
-        (["--since", "yesterday"], 2, "expected a duration such as 7d"),
+        (["--since", "yesterday"], 2, "--since yesterday: expected a time such as 24h (ago)"),
         (["--config", "other.yaml"], 2, "other.yaml"),
         (["--output", "no/such/folder.html"], 2, "no/such/folder.html: cannot be written"),
     ],
