@@ -96,6 +96,12 @@ class Run:
         self._watching = False
         self.wake_at = inf
 
+    @property
+    def quiet(self) -> float:
+        """Seconds from the start within which nothing happens of itself; 0: something does at once."""
+        own, plan = self._candidates[0].first_token, self._plan
+        return 0.0 if plan.width > 1 else plan.wakes_after if own is None else min(plan.wakes_after, own)
+
     def start(self, now: float) -> None:
         """Launch the first attempt, and those that race with it."""
         self._started_at = now

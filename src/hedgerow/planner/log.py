@@ -1,0 +1,55 @@
+"""A latency log as the planner works with it: columns of numbers, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Attempts, as arrays of one length, sorted by `at`.
+
+    `at`: seconds since the first of them (in rows without a time, their place). `ttft`: seconds to the first token, or
+    to the whole answer where a log has nothing else; nan of those that failed. `failed`; `input_tokens` is 0 where it
+    is not known. `target` indexes `targets`; `request` is a number that attempts of one request share, -1 without one.
+    """
+
+    at: Floats
+    ttft: Floats
+    failed: npt.NDArray[np.bool_]
+    input_tokens: Ints
+    target: Ints
+    request: Ints
+    targets: Sequence[str]
+    timed: bool
+    """Whether the log says when requests came."""
+    of_first_token: bool
+    """Whether `ttft` is the time to the first token, and not to the whole answer."""
+    read: int = 0
+    """Rows of the file."""
+    bad: Mapping[str, int] = field(default_factory=dict)
+    """Rows that are not in it, by reason."""
+    notes: Sequence[str] = ()
+    """What its reader has assumed."""
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def of(self, which: npt.NDArray[np.bool_] | slice) -> Log:
+        """Some of its rows."""
+        return replace(
+            self,
+            at=self.at[which],
+            ttft=self.ttft[which],
+            failed=self.failed[which],
+            input_tokens=self.input_tokens[which],
+            target=self.target[which],
+            request=self.request[which],
+        )

@@ -1,0 +1,118 @@
+"""What arithmetic says of hedging, against the reference values of SingleR and what statistics must be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from hedgerow.planner.estimate import at_quantile, best, hedged, oracle
+from hedgerow.planner.log import Floats, Log
+from hedgerow.planner.statistics import pairings, quantile, statistics_of
+from hedgerow.planner.world import independent, neighbours
+
+N = 100_000
+
+
+def pareto(generator: np.random.Generator) -> Floats:
+    return 2.0 * (1.0 - generator.random(N)) ** (-1 / 1.1)
+
+
+def lognormal(generator: np.random.Generator) -> Floats:
+    return generator.lognormal(1.0, 1.0, N)
+
+
+def exponential(generator: np.random.Generator) -> Floats:
+    return generator.exponential(10.0, N)
+
+
+@pytest.mark.parametrize(
+    ("law", "p", "budget", "value"),
+    [
+        (pareto, 0.95, 0.05, 21.24),
+        (lognormal, 0.99, 0.02, 22.07),
+        (exponential, 0.95, 0.05, 27.73),
+    ],
+)
+def test_the_best_of_single_reissue_policies(law: object, p: float, budget: float, value: float) -> None:
+    """Closed forms of P(T > t) = P(X > t) (1 - q P(Y <= t - d)), Kaler, He and Elnikety (SPAA 2017), within 2 %."""
+    generator = np.random.default_rng(1)
+    assert callable(law)
+    found = best(law(generator), law(generator), budget, p)
+    assert found.p99 == pytest.approx(value, rel=0.02)
+    assert found.extra <= budget + 1e-9
+
+
+def test_a_budget_that_helps_nobody_hedges_nothing() -> None:
+    steady = np.ones(1_000)
+    assert best(steady, steady, 0.05).delay == inf
+
+
+def test_who_knows_the_slow_ones_does_better_than_who_waits() -> None:
+    generator = np.random.default_rng(2)
+    first, second = lognormal(generator), lognormal(generator)
+    assert oracle(first, second, 0.05) < best(first, second, 0.05).p99 < at_quantile(first, 0.99)
+
+
+def test_a_hedge_never_makes_a_request_slower() -> None:
+    generator = np.random.default_rng(3)
+    first, second = pareto(generator), pareto(generator)
+    assert (hedged(first, second, 3.0) <= first).all()
+
+
+def log_of(ttft: Floats, *, target: np.ndarray | None = None, tokens: np.ndarray | None = None) -> Log:
+    n = len(ttft)
+    return Log(
+        at=np.arange(n, dtype=float),
+        ttft=np.where(np.isfinite(ttft), ttft, np.nan),
+        failed=~np.isfinite(ttft),
+        input_tokens=np.zeros(n, dtype=np.int64) if tokens is None else tokens,
+        target=np.zeros(n, dtype=np.int64) if target is None else target,
+        request=np.full(n, -1),
+        targets=["a", "b"],
+        timed=True,
+        of_first_token=True,
+    )
+
+
+def test_neighbours_share_slow_times_and_independent_draws_do_not() -> None:
+    generator = np.random.default_rng(4)
+    spells = np.repeat(generator.random(200) < 0.1, 50)
+    log = log_of(np.where(spells, 10.0, 1.0) * generator.lognormal(0.0, 0.2, 10_000))
+    near, far = neighbours(log, log, 0, generator), independent(log, log, 0, generator)
+    assert np.corrcoef(log.ttft, near)[0, 1] > 0.8
+    assert abs(np.corrcoef(log.ttft, far)[0, 1]) < 0.05
+    assert (near != log.ttft).mean() > 0.99  # never a request's own record
+
+
+def test_statistics_find_what_was_put_in() -> None:
+    generator = np.random.default_rng(5)
+    tokens = generator.choice([100, 10_000, 100_000], 5_000)
+    ttft = np.sqrt(tokens) * generator.lognormal(0.0, 0.3, 5_000)
+    ttft[2_000:2_040] = inf
+    found = statistics_of(log_of(ttft, tokens=tokens))[0]
+    assert (found.n, found.failed) == (4_960, 40)
+    assert found.explained == pytest.approx(0.97, abs=0.02)
+    assert abs(found.autocorrelation) < 0.05
+    assert [(each.start, each.end, each.failed) for each in found.outages] == [(2_000.0, 2_039.0, 40)]
+    assert [row[0] for row in found.by_size] == [0, 4_000, 64_000]
+
+
+def test_the_interval_of_a_quantile_holds_the_truth_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(6)
+    inside = 0
+    for _ in range(400):
+        found = quantile(np.sort(generator.random(1_000)), 0.95)
+        inside += found.low <= 0.95 <= found.high
+    assert 366 <= inside <= 396  # 95 %, four standard errors either way
+
+
+def test_targets_that_are_slow_together_are_found() -> None:
+    generator = np.random.default_rng(7)
+    shared = np.repeat(generator.lognormal(0.0, 1.0, 500), 2)
+    log = log_of(shared * generator.lognormal(0.0, 0.1, 1_000), target=np.tile([0, 1], 500))
+    log = replace(log, at=np.repeat(np.arange(500.0), 2))
+    (pair,) = pairings(log)
+    assert pair.correlation > 0.9

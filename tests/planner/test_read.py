@@ -1,0 +1,109 @@
+"""Logs as people have them: columns guessed and said, units, times, and rows that are of no use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import ConfigError
+from hedgerow.planner.columns import Column, guessed
+from hedgerow.planner.read import read
+
+
+def written(tmp_path: Path, text: str, name: str = "log.csv") -> list[Path]:
+    (tmp_path / name).write_text(text)
+    return [tmp_path / name]
+
+
+def test_columns_are_found_by_name_and_unit(tmp_path: Path) -> None:
+    log, mapped = read(
+        written(
+            tmp_path,
+            "timestamp,model,ttft_ms,latency_ms,prompt_tokens,status\n"
+            "2026-11-30T10:00:00Z,a,500,900,12,200\n"
+            "2026-11-30T10:00:01Z,b,250,700,5000,200\n"
+            "2026-11-30T09:59:59Z,a,1000,1500,7,500\n",
+        )
+    )
+    assert mapped["ttft"] == Column("ttft_ms", 1e-3)
+    assert list(log.at) == [0.0, 1.0, 2.0]
+    assert list(log.failed) == [True, False, False]
+    assert np.isnan(log.ttft[0])
+    assert list(log.ttft[1:]) == [0.5, 0.25]
+    assert list(log.input_tokens) == [7, 12, 5000]
+    assert [log.targets[each] for each in log.target] == ["a", "a", "b"]
+    assert (log.timed, log.of_first_token, log.read, dict(log.bad)) == (True, True, 3, {})
+
+
+def test_every_bad_row_is_counted_by_its_reason(tmp_path: Path) -> None:
+    rows = ["1,0.5,ok", "2,nan,ok", "3,-1,ok", "4,90000,ok", "5,,ok", "6,0.7,error", "7,1,2,3,4", ",0.5,ok"]
+    log, _ = read(written(tmp_path, "at,ttft_s,status\n" + "\n".join(rows) + "\n"))
+    assert len(log) == 2
+    assert log.read == len(rows)
+    assert dict(log.bad) == {
+        "a latency of more than a day": 1,
+        "a latency that is no number": 1,
+        "a negative latency": 1,
+        "no latency, or none that is a number": 1,
+        "no time": 1,
+        "a line that is not like the others": 1,
+    }
+
+
+def test_the_time_to_the_first_token_follows_from_three_points_in_time(tmp_path: Path) -> None:
+    """As in LiteLLM's spend logs."""
+    line = (
+        '{"startTime": "2026-11-30T10:00:00Z", "completionStartTime": "2026-11-30T10:00:02Z", '
+        '"endTime": "2026-11-30T10:00:05Z", "model": "gpt", "custom_llm_provider": "openai", "prompt_tokens": 9}\n'
+    )
+    log, _ = read(written(tmp_path, line * 3, "log.jsonl"))
+    assert list(log.ttft) == [2.0, 2.0, 2.0]
+    assert list(log.targets) == ["openai gpt"]
+
+
+@pytest.mark.parametrize(("numbers", "seconds"), [([200, 300, 90_000], 0.2), ([0.2, 0.3, 1.0], 0.2)])
+def test_a_duration_without_a_unit_is_told_by_its_size(tmp_path: Path, numbers: list[float], seconds: float) -> None:
+    log, _ = read(written(tmp_path, "latency\n" + "\n".join(map(str, numbers)) + "\n"))
+    assert log.ttft[0] == pytest.approx(seconds)
+    assert not log.timed
+    assert not log.of_first_token
+
+
+def test_what_is_said_wins_over_what_is_guessed(tmp_path: Path) -> None:
+    log, mapped = read(written(tmp_path, "ttft,odd name\n1,500\n2,600\n"), ["ttft=odd name:ms"])
+    assert mapped["ttft"] == Column("odd name", 1e-3)
+    assert list(log.ttft) == [0.5, 0.6]
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("ttft", "FIELD=COLUMN"),
+        ("nothing=a", "FIELD is one of at, end"),
+        ("ttft=b", "no such column; it has a"),
+        ("ttft=a:weeks", "weeks is no unit"),
+    ],
+)
+def test_an_option_that_cannot_be_says_what_can(option: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        guessed(["a"], [option])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("log.xls", "", "what kind of log is this"),
+        ("log.csv", "a,b\n1,2\n", "no column of it is a latency; it has a, b"),
+        ("log.parquet", "nonsense", "cannot be read as parquet"),
+    ],
+)
+def test_a_file_of_no_use_says_what_is_missing(tmp_path: Path, name: str, text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read(written(tmp_path, text, name))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no such file"):
+        read([tmp_path / "none.csv"])
