@@ -14,6 +14,7 @@ from hedgerow.config import price_book
 from hedgerow.errors import ConfigError
 from hedgerow.events import Bill, Certainty, RequestBilled
 from hedgerow.gateway.drafting import blueprint_of
+from hedgerow.gateway.reload_prices import repriced
 from hedgerow.policy.price import Price
 from hedgerow.policy.terms import Listed
 from tests.effects.support import STREAM, Sent, effect_of, effects_of, settings, tell
@@ -192,27 +193,31 @@ def test_prices_are_fetched_from_there(key: str, tmp_path: Path) -> None:
     assert serving(json.dumps(DATA).encode(), story) == 1
 
 
-def updating(folder: Path) -> dict[str, object]:
-    return {
-        "server.prices.update": "1h",
-        "server.prices.file": str(folder / "book"),
-        "targets.<name>.price.input": 1,
-    }
+def fetched(file: Path, *, dollars: int) -> None:
+    """The price book has a model `m` at this price."""
+    book = price_book.Book(
+        1.0, (price_book.Shop(r"http://a\.example", (Listed(Price(dollars * 10**9, 7), ("m", "m2")),)),)
+    )
+    price_book.keep(book, file)
 
 
 def test_new_prices_hold_from_the_next_request_on_and_nothing_else_of_the_file_does(tmp_path: Path) -> None:
     reported = answer('"prompt_tokens":1000,"completion_tokens":10')
+    book = tmp_path / "book"
     start = {
         "server.prices.update": "1h",
-        "server.prices.file": str(tmp_path / "book"),
-        "targets.<name>.price.input": 1,
+        "server.prices.file": str(book),
+        "targets.<name>.model": "m",
+        "targets.<name>.price": {"source": "auto", "output": 0},
+        "targets.b.price.input": 1,
     }
+    fetched(book, dollars=1)
 
     async def story(running: Running) -> None:
+        fetched(book, dollars=2)
         running.file = blueprint(
             {
                 **start,
-                "targets.<name>.price.input": 2,
                 "targets.b.base_url": "http://z.example/v1",
                 "routes.new": {"targets": ["b"]},
             }
@@ -245,3 +250,26 @@ def test_a_file_that_cannot_be_read_leaves_prices_as_they_are(tmp_path: Path, ca
         "prices: server.prices: nobody answers",
         "prices: they stay as they are",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "dollars"),
+    [
+        ({}, 2),
+        ({"price": "auto", "model": "m2"}, 1),
+        ({"price": {"source": "auto", "output": 5}}, 1),
+        ({"price": {"input": 99}}, 1),
+        ({"price": "off"}, 1),
+        ({"base_url": "http://a.example/v2"}, 1),
+    ],
+)
+def test_a_price_that_was_edited_waits_for_a_reload(changes: dict[str, object], dollars: int, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    start: dict[str, object] = {"server.prices.file": str(book), "targets.a.model": "m", "targets.a.price": "auto"}
+    fetched(book, dollars=1)
+    before = blueprint({**start, "targets.b.price.input": 1}).targets
+    fetched(book, dollars=2)
+    after = {f"targets.a.{key}": value for key, value in changes.items()}
+    found = repriced(before, blueprint({**start, **after, "targets.b.price.input": 99}).targets)
+    assert found["a"].price == Price(dollars * 1_000_000_000, 7)
+    assert found["b"] == before["b"]

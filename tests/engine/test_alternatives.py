@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from hedgerow.answer import Answer as Seen
@@ -224,6 +225,18 @@ def test_a_whole_answer_is_expected_to_come_to_what_it_may(most: int, kept: bool
     client, _, world = run(scripts, keep=keep, prices={"a": price, "b": price})
     assert outcomes(world)[0] is (Outcome.KEPT if kept else Outcome.SUPERSEDED)
     assert (b"x-hedgerow-alternatives" in client.answer_headers) is kept
+
+
+@pytest.mark.parametrize(("tier", "dollars"), [("flex", "0.0011"), ("default", "0.0022"), ("unheard-of", None)])
+def test_what_an_answer_cost_is_by_its_tier_of_service(tier: str, dollars: str | None) -> None:
+    answer = json.loads(document("eins")) | {"service_tier": tier}
+    answer["usage"] = {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020}
+    slow = Answer([(0.0, json.dumps(answer).encode())], headers=JSON, head_after=4.0)
+    plain = Price.parse("2", "10")
+    price = msgspec.structs.replace(plain, tiers={"flex": plain.times(500_000)})
+    _, asked, _ = run({"a": slow, "b": whole("one", 1.0)}, page, prices={"a": price, "b": plain})
+    _, eins = (each["said_by"][0] for each in shown(asked)["alternatives"])
+    assert eins["cost_usd"] == dollars
 
 
 def test_what_an_answer_cost_is_shown_where_it_is_known() -> None:

@@ -256,7 +256,9 @@ class Aftermath:
 
     def _cost(self, attempt: Attempt, usage: Usage | None) -> int | None:
         price = self._price(attempt)
-        return None if price is None or usage is None else cost(usage, price)
+        if price is None or usage is None:
+            return None
+        return cost(usage, price, None if attempt.scanner is None else attempt.scanner.words().service_tier)
 
     def _price(self, attempt: Attempt) -> Price | None:
         flight, target = self.flight, attempt.target

@@ -45,8 +45,8 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
 
     Where `versioned` is False the URL is as SDKs take it: those of Anthropic and Google add the version of the API.
     One that `withholds` gets no header field in which a client may have a key of another place.
-    `more_keys`: those beside `secret`. `only_for`: "any", "primary" or "hedge". From `price` on five fields say what it
-    charges, see `Terms`.
+    `more_keys`: those beside `secret`. `only_for`: "any", "primary" or "hedge". From `price` on six fields say what it
+    charges, see `Terms`; `beside_book`: what is said of that beside the price book, None where nothing is from there.
     """
 
     base_url: str
@@ -64,6 +64,7 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     override: tuple[tuple[str, bytes | None], ...] = ()
     price: Price | None = None
     listed: tuple[Listed, ...] = ()
+    beside_book: str | None = None
     on_cancel: OnCancel = OnCancel.GENERATED
     on_cancel_whole: OnCancel = OnCancel.GENERATED
     bills_refusals: bool = False

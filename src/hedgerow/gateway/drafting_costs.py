@@ -22,9 +22,12 @@ def costs_of(target: config.Target, file: Path | None, probed: Probed | None) ->
     stops = (None, None) if probed is None else (probed.streams, probed.whole)
     billed = billed_on_cancel(target, *stops)
     price, listed = _prices(target, file)
+    own = target.price
+    is_from_book = own.source == "auto" if own is not None else _is_public(target.base_url)
     return {
         "price": price,
         "listed": listed,
+        "beside_book": repr(own) if is_from_book else None,
         "on_cancel": billed.stream,
         "on_cancel_whole": billed.whole,
         "bills_refusals": billed.refusals,

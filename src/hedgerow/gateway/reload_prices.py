@@ -76,10 +76,16 @@ class PriceUpdates:
 
 
 def repriced(targets: Mapping[str, TargetBlueprint], by: Mapping[str, TargetBlueprint]) -> dict[str, TargetBlueprint]:
-    """The same targets, those that are where and what they were at their new prices."""
+    """The same targets, those that have theirs from the price book, and are what they were, at their new prices."""
     return {
         name: msgspec.structs.replace(target, price=found.price, listed=found.listed)
-        if (found := by.get(name)) is not None and (found.base_url, found.model) == (target.base_url, target.model)
+        if target.beside_book is not None and (found := by.get(name)) is not None and _same(found, target)
         else target
         for name, target in targets.items()
     }
+
+
+def _same(one: TargetBlueprint, other: TargetBlueprint) -> bool:
+    """Whether it is the price book alone that can make their prices differ."""
+    known, same = (one.base_url, one.model, one.beside_book), (other.base_url, other.model, other.beside_book)
+    return known == same
