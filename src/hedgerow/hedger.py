@@ -25,6 +25,7 @@ from hedgerow.events import (
     Headers,
     Listener,
     Reason,
+    RequestBilled,
     Role,
 )
 from hedgerow.policy.ask import Ask
@@ -98,7 +99,10 @@ class Hedger:
     def _ask_of(self, judge: Judge) -> None:
         self._judge = judge
         self._experiment = judge.experiment
-        learning = cast("Mapping[type[Event], Listener]", {FirstToken: judge.learn, AttemptEnded: judge.over})
+        learning = cast(
+            "Mapping[type[Event], Listener]",
+            {FirstToken: judge.learn, AttemptEnded: judge.over, RequestBilled: judge.billed},
+        )
         self.emit = self._audience.after(learning).tell
         """Let the route learn from an event, then tell every listener."""
 

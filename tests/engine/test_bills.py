@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
+import msgspec
 import pytest
 
 from hedgerow.events import Certainty, Outcome, RequestBilled, RequestFinished
-from hedgerow.gateway.core import Limits
+from hedgerow.gateway.core import Limits as Held
+from hedgerow.policy.account import Limits
 from hedgerow.policy.alternatives import KeepSettings
+from hedgerow.policy.ask import EXPECTED_OUTPUT
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
+from hedgerow.policy.terms import OnCancel, Terms
 from tests.engine.scripted import JSON, REFUSED, Answer, World, play
 from tests.engine.test_flight import STALLED, error
+from tests.engine.test_gates import STREAM, WHOLE, document
 
 PRICES = {name: Price(1_000_000, 10_000_000) for name in "ab"}
 POLICY = Policy(delay=2.0, first_token=20.0, total=60.0)
@@ -109,14 +115,41 @@ def test_nothing_is_worked_out_where_nobody_listens(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("hedgerow.gateway.records.bills", count)
 
     async def story(world: World) -> None:
-        world.hedger.watched = False
-        world.request()
-        await asyncio.sleep(10.0)
-        world.hedger.watched = True
-        world.request()
+        for watched in (False, True):
+            world.hedger.watched = watched
+            world.request()
+            await asyncio.sleep(10.0)
 
-    world = play({"a": STALLED, "b": TOLD}, story, policy=POLICY, prices=PRICES)
+    world = play({"a": TOLD, "b": TOLD}, story, policy=POLICY, prices=PRICES)
     assert (len(worked_out), len(world.of(RequestBilled))) == (1, 1)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("body", [STREAM, WHOLE], ids=["stream", "whole"])
+def test_budgets_go_by_the_bill_of_a_hedge_that_lost(body: bytes, *, watched: bool) -> None:
+    """The winner tells how long answers are, after the hedge has lost and whether or not anybody listens."""
+    usage = {"prompt_tokens": 12, "completion_tokens": 700}
+    answer = json.dumps({**json.loads(document("hello")), "usage": usage}).encode()
+    stream = Answer([(5.0, WORD), (1.0, REPORT.replace(b"3}", b"700}"))])
+    spent: list[int] = []
+
+    async def story(world: World) -> None:
+        full = {name: Terms(price, stream=OnCancel.FULL, whole=OnCancel.FULL) for name, price in PRICES.items()}
+        world.hedger._judge._shared.terms = full
+        world.hedger.watched = watched
+        world.request(body)
+        for _ in range(2):
+            await asyncio.sleep(5.5)
+            spent.append(world.hedger.state(world.loop.time())["spend"]["route"]["nanousd"]["day"]["spent"])
+
+    scripts = {"a": stream if body == STREAM else Answer([(0.0, answer)], headers=JSON, head_after=5.0), "b": STALLED}
+    limits = Limits(nanousd_per_day=10**9)
+    world = play(scripts, story, policy=msgspec.structs.replace(POLICY, limits=limits), prices=PRICES)
+    came_to = (len(body) >> 2) + 7_000
+    assert spent[-1] == came_to
+    assert [one.bills[1].nanousd for one in world.of(RequestBilled) if watched] == [came_to] * watched
+    if body == STREAM:
+        assert spent[0] == (len(STREAM) >> 2) + 10 * EXPECTED_OUTPUT  # as long as it may still be more
 
 
 def test_a_price_that_nobody_knows_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -153,7 +186,7 @@ def test_nothing_of_what_is_drained_is_held_however_long_it_is() -> None:
             await asyncio.sleep(0.5)
             held.append(sum(map(len, straggler._attempt.held)))
 
-    limits = Limits(held_bytes=3 * len(WORD))
+    limits = Held(held_bytes=3 * len(WORD))
     (one,) = billed(play({"a": LONG, "b": TOLD}, story, policy=POLICY, prices=PRICES, keep=DRAIN, limits=limits))
     assert one.bills[0].outcome is Outcome.KEPT
     assert set(held) == {0}

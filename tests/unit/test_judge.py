@@ -10,18 +10,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.events import AttemptEnded, Failure, FailureClass, FirstToken, Outcome, Reason, Role, Usage, UsageSource
+from hedgerow.events import (
+    AttemptEnded,
+    Failure,
+    FailureClass,
+    FirstToken,
+    Outcome,
+    Reason,
+    RequestBilled,
+    Role,
+    Usage,
+    UsageSource,
+)
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
+from hedgerow.policy.billing import bills
 from hedgerow.policy.budget import Share
 from hedgerow.policy.judge import Judge, Shared
+from hedgerow.policy.order import Fastest
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.price import Price
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Conditions, Policy
 from hedgerow.policy.spend import Funds
-from hedgerow.policy.terms import Terms
+from hedgerow.policy.terms import Listed, OnCancel, Terms
 
 A, B = Candidate("a", "one"), Candidate("b", "two")
 AFTER_2S = Choice(2.0, 1.0, "fixed")
@@ -176,6 +189,7 @@ PRICED = Policy(delay=2.0, limits=Limits(Share(0.1, 10.0), Share(0.1, 10.0), nan
 
 
 @pytest.mark.parametrize("role", [Role.HEDGE, Role.FAILOVER])
+@pytest.mark.parametrize("billed", [True, False])
 @pytest.mark.parametrize(
     ("outcome", "failure", "usage", "tokens"),
     [
@@ -195,18 +209,43 @@ PRICED = Policy(delay=2.0, limits=Limits(Share(0.1, 10.0), Share(0.1, 10.0), nan
     ],
 )
 def test_it_comes_to_what_it_used(
-    role: Role, outcome: Outcome, failure: Failure | None, usage: Usage | None, tokens: int
+    role: Role, outcome: Outcome, failure: Failure | None, usage: Usage | None, tokens: int, *, billed: bool
 ) -> None:
     judge = judge_of(PRICED, b=Price(1_000_000, 2_000_000))
     ask = Ask("r", True, 100, 50)
     judge.arrived(ask, 0.0)
     assert judge.may(ask, AFTER_2S, role, 1, A, B, 2.0) is None
     assert judge.spend.state(2.0)["route"]["nanousd"]["day"]["spent"] == 200
-    judge.over(ended(ask, role, outcome, 3.0, failure=failure, usage=usage))
+    end = ended(ask, role, outcome, 3.0, failure=failure, usage=usage)
+    judge.over(end)
+    unsent = failure is UNSENT
+    assert judge.spend.state(3.0)["route"]["nanousd"]["day"]["spent"] == (0 if unsent else 200)  # until it is certain
+    if billed:
+        judge.billed(RequestBilled("r", "fast", 3.0, bills([end], judge.terms)))
+    judge.finished("r", 2, 3.0)
     state = judge.spend.state(3.0)
     assert (state["open"], state["route"]["nanousd"]["day"]["spent"]) == (0, tokens)
     balance = state["route"]["hedges" if role is Role.HEDGE else "failovers"]["balance"]
     assert balance == (10.0 if failure is UNSENT else 9.0)
+
+
+@pytest.mark.parametrize("usage", [Usage(100, 70), None])
+def test_what_a_loser_is_billed_is_settled_by_what_the_winner_tells(usage: Usage | None) -> None:
+    """Where cancels save nothing it was as long as that; until it is known, the larger of both guesses."""
+    terms = {name: Terms(Price(1_000_000, 2_000_000), stream=OnCancel.FULL) for name in "ab"}
+    judge = Judge("fast", PRICED, Shared(lambda: 0.0, terms=terms))
+    judge.knows([A, B])
+    ask = Ask("r", True, 100)
+    assert judge.may(ask, AFTER_2S, Role.HEDGE, 1, A, B, 2.0) is None
+    lost = ended(ask, Role.HEDGE, Outcome.SUPERSEDED, 3.0)
+    won = ended(ask, Role.PRIMARY, Outcome.WON, 9.0, attempt=0, usage=usage, target="a")
+    spent = []
+    for event in (lost, won, RequestBilled("r", "fast", 9.0, bills([lost, won], judge.terms))):
+        (judge.billed if isinstance(event, RequestBilled) else judge.over)(event)
+        spent.append(judge.spend.state(9.0)["route"]["nanousd"]["day"]["spent"])
+    reserved = 100 + 2 * EXPECTED_OUTPUT
+    assert spent == [reserved, reserved, reserved if usage is None else 100 + 2 * 70]
+    assert judge.spend.state(9.0)["open"] == 0
 
 
 def test_a_client_without_a_limit_is_expected_to_want_a_usual_answer() -> None:
@@ -395,3 +434,20 @@ def test_a_delay_that_is_early_by_choice_is_no_sign_of_an_outage(delay: str, sto
     for number in range(50):
         judge.late(Ask(f"r-{number}", True), float(number))
     assert judge._throttle.view(50.0).throttled == stops
+
+
+def test_what_targets_cost_is_compared_in_one_unit() -> None:
+    """By the model that was asked for, or in tokens: a price by model is no reason to be the cheapest."""
+    price = Price.parse("1.25", "10")
+    listed = Listed(price, ("gpt-5",)), Listed(Price.parse("0.05", "0.4"), ("nano",))
+    terms = {"a": Terms(price), "b": Terms(None, listed)}
+    judge = Judge("fast", Policy(order=Fastest(within=0.2)), Shared(lambda: 0.0, terms=terms))
+    judge.knows([A, B])
+    unknown = judge._cost.of_all("ab", 0)
+    assert unknown["a"] == unknown["b"]
+    judge.choose(Ask("1", True, model="nano"), (A, B), 0.0)
+    assert judge._cost.of_all("ab", 0)["a"] > 20 * judge._cost.of_all("ab", 0)["b"] > 0.0
+    judge.choose(Ask("2", True, model="gpt-5"), (A, B), 0.0)
+    judge.choose(Ask("3", True, model="not listed"), (A, B), 0.0)
+    known = judge._cost.of_all("ab", 0)
+    assert known["a"] == known["b"] > unknown["a"]

@@ -46,7 +46,7 @@ class Route:
         self.model = LatencyModel(Learning())
         self.health = Health()
         costs = prices or {}
-        self.where = ByHistory(rule, self.model, lambda name, _size: costs[name], races=width > 1)
+        self.where = ByHistory(rule, self.model, lambda _names, _size: costs, races=width > 1)
         self.candidates = [Candidate(name, name) for name in takes]
         self.where.knows([each.target for each in self.candidates])
         self._lineup = Lineup(self.candidates, self.health, self.where)

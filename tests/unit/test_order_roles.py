@@ -109,7 +109,7 @@ def test_in_rotation_who_is_for_hedges_only_takes_no_turns_and_leaves_the_others
 
 def test_among_the_fastest_who_is_for_hedges_only_is_not_explored_and_holds_nobody_up() -> None:
     model = LatencyModel()
-    where = ByHistory(Fastest(explore=0.2), model, lambda _name, _size: 0.0)
+    where = ByHistory(Fastest(explore=0.2), model, lambda _names, _size: {})
     route = Route(hedge_only("h"), any_role("a"), any_role("b"), where=where)
     where.knows(["h", "a", "b"])
     for name, seconds in (("a", 0.5), ("b", 0.1)):

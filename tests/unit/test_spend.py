@@ -201,6 +201,46 @@ def test_a_settled_attempt_has_used_up_its_number_even_if_it_cost_nothing() -> N
     assert launch_all(spend) == 0
 
 
+@pytest.mark.parametrize(
+    ("seems", "cost", "held", "in_the_end", "over"),
+    [
+        (40, 70, 100, 70, 0),
+        (40, None, 100, 40, 0),
+        (150, 70, 150, 70, 0),
+        (150, None, 150, 150, 50),
+        (150, 120, 150, 120, 20),
+        (150, 200, 150, 200, 100),
+    ],
+)
+def test_until_an_attempt_is_billed_the_larger_of_what_is_expected_is_held(
+    seems: int, cost: int | None, held: int, in_the_end: int, over: int
+) -> None:
+    spend = Spend("fast", Limits(nanousd_per_hour=200), Funds(tenant=Limits(nanousd_per_hour=200)))
+    assert reserve(spend, cost=100) is None
+    spend.over("r", 1, seems, 0, 60.0)
+    spend.over("r", 2, seems, 0, 60.0)  # nobody knows it
+    for scope in ("route", "global", "tenant"):
+        assert spent(spend, scope, "hour", 60.0) == held
+    assert reserve(spend, 2, cost=201 - held, now=60.0) is not None
+    spend.settle("r", 1, cost, 0, 600.0)
+    for scope in ("route", "global", "tenant"):
+        assert spent(spend, scope, "hour", 600.0) == in_the_end
+        assert spend.state(600.0, "t")[scope]["over"] == {"attempts": int(over > 0), "nanousd": over, "tokens": 0}
+    assert spend.state(600.0)["open"] == 0
+
+
+def test_a_guess_gives_nothing_back() -> None:
+    spend = Spend("fast", UNLIMITED)
+    for attempt, cost in ((1, 40), (2, 150)):
+        assert reserve(spend, attempt, cost=100, tokens=100) is None
+        spend.over("r", attempt, cost, cost, 1.0, guessed=True)
+    assert reserve(spend, 3, cost=100, tokens=100) is None
+    spend.settle("r", 1, None, None, 1.0)
+    spend.settle("r", 2, None, None, 1.0)
+    spend.settle("r", 3, 60, 60, 1.0, guessed=True)
+    assert [spent(spend, "route", window, 1.0) for window in ("hour", "minute")] == [350, 350]
+
+
 def test_each_attempt_is_settled_once() -> None:
     spend = Spend("fast", Limits(Share(0.1, 5)))
     reserve(spend, 1, cost=100)

@@ -153,7 +153,7 @@ class Flight(Landing):
             self._exchange.respond(status, (), winner.whole, fields)
             if aftermath is not None and aftermath.keeps:
                 aftermath.say(winner, winner.whole, winner.usage(), won=True)
-            if hedger.watched or winner.role is not _PRIMARY:
+            if hedger.watched or len(self.attempts) > 1:
                 self._complete(winner, winner.scanner.ending(True).usage if winner.scanner else None)
             else:  # as `records.ended` says: that is no news
                 winner.ended = True

@@ -294,7 +294,7 @@ class Landing(Paced):
         """None of its so many attempts runs any more: nothing of the request needs be remembered."""
         self.aftermath = None  # they hold each other: leave no cycle to the collector
         self._gateway.claimed.discard(self.request_id)
-        if self.route.hedger.watched and not self.counted:
+        if (self.route.hedger.watched or len(self.ends) > 1) and not self.counted:
             records.billed(self)
         if attempts > 1 or self.skipped is not None:
             self.route.hedger.finished(self.request_id, attempts, self.time())

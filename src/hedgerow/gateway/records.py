@@ -106,18 +106,22 @@ def ended(
 ) -> Usage | None:
     """An attempt is over, now. Returns its usage, where anybody wants to hear of it.
 
-    Where nobody listens, the end of a first attempt that has won is no news: nothing is learned from it, and it spent
+    Where nobody listens, the end of an only attempt that has won is no news: nothing is learned from it, and it spent
     no budget.
     """
     hedger = flight.route.hedger
     tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
-    if not hedger.watched and ((outcome is _WON and attempt.role is _PRIMARY) or not flight.protocol.hedgeable):
+    if not hedger.watched and (is_no_news(flight, outcome) or not flight.protocol.hedgeable):
         return usage
     event = _end(flight, attempt, outcome, failure, usage)
     tell(event)
-    if hedger.watched:
-        flight.ends = (*flight.ends, event)
+    flight.ends = (*flight.ends, event)
     return event.usage
+
+
+def is_no_news(flight: Landing, outcome: Outcome) -> bool:
+    """Whether that is how the only attempt of a request ended whom nobody listens to."""
+    return outcome is _WON and len(flight.attempts) == 1
 
 
 def won_alone(flight: Landing, winner: Attempt, usage: Usage | None) -> bool:
@@ -242,7 +246,7 @@ def billed(flight: Landing) -> None:
         came_to = ()
     hedger.emit(RequestBilled(flight.request_id, flight.route.name, flight.time(), came_to))
     for each in came_to:
-        if each.nanousd is None and flight.protocol.hedgeable:
+        if each.nanousd is None and flight.protocol.hedgeable and hedger.watched:
             flight.unpriced(each.target, next(end.model for end in flight.ends if end.attempt == each.attempt))
 
 

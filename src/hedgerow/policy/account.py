@@ -139,12 +139,22 @@ class Account:
         budget = self._holding[claim.failover]
         if budget is not None:
             budget.pay()
+        self.hold(claim)
+        return budget is not None
+
+    def hold(self, claim: Claim) -> None:
+        """Put its money and tokens by, whatever the limits."""
         if claim.nanousd:
             for window in self._money:
                 window.add(claim.nanousd, claim.at)
         if claim.tokens:
             self._tokens.add(claim.tokens, claim.at)
-        return budget is not None
+
+    def release(self, claim: Claim, at: int) -> None:
+        """Give back all that was put by for it."""
+        for window in self._money:
+            window.give_back(claim.nanousd, claim.at, at)
+        self._tokens.give_back(claim.tokens, claim.at, at)
 
     def correct(self, claim: Claim, nanousd: int, tokens: int, at: int) -> None:
         """The attempt came to this: less is refunded where it was taken, more is spent now and counted in `over`."""

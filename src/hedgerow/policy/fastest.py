@@ -12,14 +12,14 @@ known to be longer than another's, as those who lose races are, they do not coun
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
 import msgspec
 
 from hedgerow.policy.ask import Ask
-from hedgerow.policy.auto import PROMPTS, Cost
+from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.guards import place
 from hedgerow.policy.latency.cells import LatencyModel, size_of
 from hedgerow.policy.order import Fastest
@@ -30,6 +30,8 @@ LEAST = 10
 """Samples without which nothing is known of a target, and requests that it leads at first to get them."""
 _MILLION = 1_000_000
 _Kind = tuple[bool, int]
+Costs = Callable[[Iterable[str], int], Mapping[str, float]]
+"""What a request to each of these targets costs, by prompt size: all in one unit."""
 
 
 class _Ranking(msgspec.Struct, frozen=True):
@@ -47,12 +49,12 @@ _NOBODY = _Ranking((), {}, {})
 class ByHistory(Where):
     """See the module. `refreshing` compares anew; what a request is told has been worked out before."""
 
-    __slots__ = ("_cost", "_explored", "_led", "_model", "_names", "_new", "_races", "_rankings", "_rule", "_turn")
+    __slots__ = ("_costs", "_explored", "_led", "_model", "_names", "_new", "_races", "_rankings", "_rule", "_turn")
 
-    def __init__(self, rule: Fastest, model: LatencyModel, cost: Cost, *, races: bool = False) -> None:
-        """`cost` of a request to a target, by prompt size; it is asked only where the rule says `within`."""
+    def __init__(self, rule: Fastest, model: LatencyModel, costs: Costs, *, races: bool = False) -> None:
+        """`costs` are asked for only where the rule says `within`."""
         self.name = "fastest" if rule.within is None else "cheapest"
-        self._rule, self._model, self._cost, self._races = rule, model, cost, races
+        self._rule, self._model, self._costs, self._races = rule, model, costs, races
         self._names: list[str] = []
         self._led: dict[str, int] = {}
         self._new: set[str] = set()  # of those that lead a few requests to be known
@@ -146,7 +148,8 @@ class ByHistory(Where):
             limit = min(seconds.values()) * (1.0 + rule.within)
             slack = {name: 1.0 - rule.margin if name in before.near else 1.0 for name in seconds}
             near = frozenset(name for name in seconds if seconds[name] * slack[name] <= limit)
-            cheap = sorted((name for name in by_speed if name in near), key=lambda name: self._cost(name, kind[1]))
+            costs = self._costs(near, kind[1])
+            cheap = sorted((name for name in by_speed if name in near), key=costs.__getitem__)
             by_price = (*cheap, *(name for name in by_speed if name not in near))
         ranking = self._rankings[kind] = _Ranking(
             by_speed, {name: position for position, name in enumerate(by_price)}, seconds, near

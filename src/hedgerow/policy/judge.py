@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 
-from hedgerow.events import AttemptEnded, FirstToken, Outcome, Reason, Role, UsageSource
+from hedgerow.events import AttemptEnded, FirstToken, Reason, Role
 from hedgerow.policy.account import Limits
-from hedgerow.policy.ask import EXPECTED_OUTPUT, Ask
-from hedgerow.policy.auto import PROMPTS
-from hedgerow.policy.billing import bill
+from hedgerow.policy.ask import Ask
 from hedgerow.policy.budget import Share
 from hedgerow.policy.cancelling import raises_delay, stoppable
 from hedgerow.policy.controls import Controls
@@ -25,11 +23,14 @@ from hedgerow.policy.delay import Fixed, Off, Spec, is_early, parse_delay, show
 from hedgerow.policy.experiment import Experiment
 from hedgerow.policy.guards import Background, Deadline, Guard, KillSwitch, OnlyIf, Rollout, TooLarge, first_refusal
 from hedgerow.policy.health import Health
+from hedgerow.policy.hedge_cost import HedgeCost
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.lessons import Lessons
 from hedgerow.policy.lineup import Lineup, lineup_of, where_of
 from hedgerow.policy.notices import Notices
+from hedgerow.policy.order import Fastest
 from hedgerow.policy.outage import Throttle
+from hedgerow.policy.payments import Payments
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.quota import Quota, QuotaGuard
 from hedgerow.policy.rules import Choice, Rules
@@ -78,6 +79,9 @@ class Judge:
         self.quota = shared.quota
         """What is left of the rate limits of targets with a key of ours."""
         self.spend = Spend(name, self._limits(), shared.funds)
+        self._payments = Payments(self.spend, self.terms)
+        self.billed = self._payments.billed
+        """What the attempts of a request came to."""
         self.arrived = self.spend.earn
         """A request has come: it earns its share of the budgets."""
         self._kill_switch = KillSwitch(f"route {name}")
@@ -85,8 +89,9 @@ class Judge:
         self.learn = self._lessons.answered
         """From an attempt that won."""
         self._accounts: dict[str, str] = {}
+        self._cost = HedgeCost(self.terms)
         self._run_on = False
-        self.when = When(self._latency, self._rules(), cost=self._hedge_cost, correlation=self._correlation)
+        self.when = When(self._latency, self._rules(), cost=self._cost, correlation=self._correlation)
         self.notices = Notices(name, self.when, self._lessons).new
         """What an operator should hear of the delays, and of hedges held back, since this was asked last."""
         self.where = self._where()
@@ -114,6 +119,8 @@ class Judge:
     def choose(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> Choice:
         """When this request is to be hedged."""
         when = self.when
+        if self._compares_costs and ask.model != self._cost.model:
+            self._cost.asked(ask.model, self._accounts)
         if (choice := when.always) is None:
             backup = candidates[1].target if len(candidates) > 1 else None
             choice = when.choose(ask, candidates[0].target, backup, now)
@@ -130,10 +137,7 @@ class Judge:
                 self.late(ask, now)
             if (refusal := self._refuses(ask, choice, primary, backup, now)) is not None:
                 return refusal
-        output = ask.expected_output
-        price = self.terms(backup.target).price(ask.model)
-        cost = 0 if price is None else price.cost(ask.input_tokens, output)
-        refusal = self.spend.reserve(ask, role, attempt, cost, ask.input_tokens + output, now)
+        refusal = self._payments.reserve(ask, role, attempt, backup.target, now)
         if refusal is None and role is Role.HEDGE and self._policy.shadow:
             self.spend.settle(ask.request_id, attempt, 0, 0, now)  # its number counts, its money was never spent
             return Refusal(Reason.SHADOW, f"to {backup.target} after {choice.delay:.3g} s ({choice.source})")
@@ -148,8 +152,7 @@ class Judge:
     def over(self, event: AttemptEnded) -> None:
         """An attempt has ended: learn from it, and see what it came to."""
         self._lessons.over(event)
-        if event.role is not _PRIMARY:
-            self._settle(event)
+        self._payments.over(event)
 
     def terms(self, target: str) -> Terms:
         """What its attempts cost."""
@@ -221,20 +224,8 @@ class Judge:
             both, times, done = (won.target, lost.target), (took, waited), (True, answered)
         self.when.hedged(ask, *both, *times, now, done=done[0], hedge_done=done[1])
 
-    def _settle(self, event: AttemptEnded) -> None:
-        if event.failure is not None and event.failure.unsent:
-            self.spend.give_back(event.request_id, event.attempt, event.ended_at)
-            return
-        guessed = event.usage is None or event.usage.source is UsageSource.ESTIMATED
-        if guessed and event.outcome in (Outcome.WON, Outcome.KEPT):  # a guess gives back nothing of what was put by
-            self.spend.settle(event.request_id, event.attempt, None, None, event.ended_at)
-            return
-        came_to = bill(event, self.terms(event.target))
-        tokens = (came_to.usage.input_tokens or 0) + (came_to.usage.output_tokens or 0)
-        self.spend.settle(event.request_id, event.attempt, came_to.nanousd or 0, tokens, event.ended_at)
-
     def _where(self) -> Where | None:
-        return where_of(self._policy.order, self._latency, self._hedge_cost, races=self._policy.width > 1)
+        return where_of(self._policy.order, self._latency, self._cost.of_all, races=self._policy.width > 1)
 
     def _rules(self) -> Rules:
         policy, delays = self._policy, (self.controls.delay, self._shared.controls.delay)
@@ -275,6 +266,7 @@ class Judge:
         if conditions.max_input_tokens is not None:
             guards.append(TooLarge(conditions.max_input_tokens))
         self._guards = (*guards, stoppable)
+        self._compares_costs = isinstance(policy.order, Fastest) and policy.order.within is not None
         hedges = policy.width > 1 or (policy.max_hedges > 0 and self._rules().spec != Off())
         self.experiment.go_by(policy.holdout, self._guards, hedges=hedges and policy.max_attempts > 1)
         self._deadline = Deadline(self._mostly)
@@ -287,10 +279,6 @@ class Judge:
     def _mostly(self, ask: Ask, backup: Candidate) -> float | None:
         law = self._latency.first_token(backup.target, ask.stream, ask.input_tokens, ask.started_at)
         return None if law is None else law.mostly
-
-    def _hedge_cost(self, target: str, size: int) -> float:
-        price = self.terms(target).price(None)
-        return float(PROMPTS[size]) if price is None else max(float(price.cost(PROMPTS[size], EXPECTED_OUTPUT)), 1.0)
 
     def _correlation(self, primary: str, backup: str) -> float:
         return assumed(same_provider=self._accounts.get(primary) == self._accounts.get(backup))

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from hedgerow.policy.ask import Ask
-from hedgerow.policy.auto import Cost
 from hedgerow.policy.capabilities import Capabilities, capabilities_of
-from hedgerow.policy.fastest import ByHistory
+from hedgerow.policy.fastest import ByHistory, Costs
 from hedgerow.policy.health import Health, Order
 from hedgerow.policy.keys import Keys, keys_of
 from hedgerow.policy.latency.cells import LatencyModel
@@ -123,7 +122,7 @@ def lineup_of(
     return Lineup(candidates, health, where, sessions=sessions, keys=keys, roles=roles, capabilities=capabilities)
 
 
-def where_of(rule: OrderRule | None, model: LatencyModel, cost: Cost, *, races: bool) -> Where | None:
+def where_of(rule: OrderRule | None, model: LatencyModel, costs: Costs, *, races: bool) -> Where | None:
     """What a rule means; None where targets are asked as they are listed. `races`: several are asked together."""
     match rule:
         case None:
@@ -131,4 +130,4 @@ def where_of(rule: OrderRule | None, model: LatencyModel, cost: Cost, *, races: 
         case Rotate():
             return Rotation()
         case Fastest():
-            return ByHistory(rule, model, cost, races=races)
+            return ByHistory(rule, model, costs, races=races)

@@ -1,13 +1,14 @@
 """The one gate that all extra attempts of a route pass: hedges, racers and failovers alike.
 
 Three accounts must agree to an attempt: the route's, its tenant's (over all routes) and everybody's. Either all of them
-pay or none. What is paid at launch is an estimate; when the attempt is over it is corrected to what it came to. Calls
-do not wait for anything, so on one loop each is atomic.
+pay or none. What is paid at launch is an estimate. When the attempt is over more is put by if it seems to have come to
+more, and when its bill is known what was paid is corrected to that. Calls do not wait for anything, so on one loop each
+is atomic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hedgerow.events import Role
@@ -46,13 +47,18 @@ class Funds:
 
 
 class _Open(NamedTuple):
-    """An attempt that was paid for and is not over: by account, whether its number counted."""
+    """An attempt that was paid for and is not billed: by account, whether its number counted.
+
+    `more` was put by besides when it was over, and `seems` is what it seemed to have come to then.
+    """
 
     claim: Claim
     tenant: str | None
     route_counted: bool
     everybody_counted: bool
     tenant_counted: bool
+    more: Claim | None = None
+    seems: tuple[int, int] | None = None
 
 
 class Spend:
@@ -104,22 +110,51 @@ class Spend:
         )
         return None
 
-    def settle(self, request_id: str, attempt: int, cost_nanousd: int | None, tokens: int | None, now: float) -> None:
-        """The attempt is over and came to this; None where that is not known: then what was reserved stands.
+    def over(
+        self, request_id: str, attempt: int, cost_nanousd: int, tokens: int, now: float, *, guessed: bool = False
+    ) -> None:
+        """The attempt is over and seems to have come to this. To be told once; unknown ones change nothing.
 
-        What it came to below the estimate is refunded. What it came to above is spent as of now, whatever the limits,
-        and counted (`over` in `state`). Attempts that are not known, or over already, change nothing.
+        Until it is settled the larger of this and of what was reserved is put by, whatever the limits. `guessed` as
+        in `settle`.
+        """
+        paid = self._open.get((request_id, attempt))
+        if paid is None:
+            return
+        claim, at = paid.claim, self._funds.at(now)
+        more = Claim(claim.failover, max(cost_nanousd - claim.nanousd, 0), max(tokens - claim.tokens, 0), at)
+        for account in self._accounts(paid, at):
+            account.hold(more)
+        seems = (claim.nanousd + more.nanousd, claim.tokens + more.tokens) if guessed else (cost_nanousd, tokens)
+        self._open[request_id, attempt] = paid._replace(more=more, seems=seems)
+
+    def settle(
+        self,
+        request_id: str,
+        attempt: int,
+        cost_nanousd: int | None,
+        tokens: int | None,
+        now: float,
+        *,
+        guessed: bool = False,
+    ) -> None:
+        """The attempt came to this; None where that is not known: then to what it seemed, else to what was reserved.
+
+        What it came to below the estimate is refunded, unless it is but `guessed`. What it came to above is spent as of
+        now, whatever the limits, and counted (`over` in `state`). Attempts that are not known, or settled already,
+        change nothing.
         """
         paid = self._open.pop((request_id, attempt), None)
         if paid is None:
             return
         claim, at = paid.claim, self._funds.at(now)
-        cost = claim.nanousd if cost_nanousd is None else max(cost_nanousd, 0)
-        used = claim.tokens if tokens is None else max(tokens, 0)
-        self._route.correct(claim, cost, used, at)
-        self._funds.everybody.correct(claim, cost, used, at)
-        if paid.tenant is not None:
-            self._funds.tenants.of(paid.tenant, at).correct(claim, cost, used, at)
+        seems = paid.seems or (claim.nanousd, claim.tokens)
+        cost = max(seems[0] if cost_nanousd is None else cost_nanousd, claim.nanousd if guessed else 0)
+        used = max(seems[1] if tokens is None else tokens, claim.tokens if guessed else 0)
+        for account in self._accounts(paid, at):
+            if paid.more is not None:
+                account.release(paid.more, at)
+            account.correct(claim, cost, used, at)
 
     def give_back(self, request_id: str, attempt: int, now: float) -> None:
         """The attempt was never sent: what was paid is refunded, its number too. Unknown ones change nothing."""
@@ -131,6 +166,13 @@ class Spend:
         self._funds.everybody.give_back(paid.claim, paid.everybody_counted, at)
         if paid.tenant is not None:
             self._funds.tenants.of(paid.tenant, at).give_back(paid.claim, paid.tenant_counted, at)
+
+    def _accounts(self, paid: _Open, at: int) -> Iterator[Account]:
+        """That have paid for it."""
+        yield self._route
+        yield self._funds.everybody
+        if paid.tenant is not None:
+            yield self._funds.tenants.of(paid.tenant, at)
 
     def resize(self, limits: Limits, now: float) -> None:
         """Other limits for the route from now on; balances and what was spent stay (see `Budget.resize`)."""
