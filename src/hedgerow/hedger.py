@@ -30,7 +30,7 @@ from hedgerow.events import (
 )
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.controls import Controls
-from hedgerow.policy.experiment import hedgeable
+from hedgerow.policy.experiment import backups
 from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
@@ -53,11 +53,11 @@ class Hedger:
     __slots__ = (
         "_as_listed",
         "_audience",
+        "_backups",
         "_candidates",
         "_experiment",
         "_gates_blame",
         "_health",
-        "_hedgeable",
         "_judge",
         "_lineup",
         "_plans",
@@ -109,9 +109,9 @@ class Hedger:
     def _go_to(self, places: Sequence[Place]) -> None:
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
-        self._hedgeable = hedgeable(self._candidates)
         self._judge.knows(self._candidates)
         self._lineup = self._judge.lineup(self._candidates, self._health)
+        self._backups = backups(self._candidates)
         self._as_listed = Order(range(len(places)))
 
     def _go_by(self, policy: Policy) -> None:
@@ -159,11 +159,6 @@ class Hedger:
         With a `refusal` no hedge starts.
         """
         judge, health, candidates = self._judge, self._health, self._candidates
-        judge.arrived(ask, now)
-        arm = None
-        if self._experiment.runs and self._hedgeable and refusal is None:
-            arm = self._experiment.arm(ask, candidates[-1])
-            refusal = self._experiment.held_out if arm is _HOLDOUT else None
         order, hedgeable = self._as_listed, None
         indices = order.usable
         if health.out or health.unwell or self._lineup is not None:  # rarely
@@ -172,6 +167,14 @@ class Hedger:
             # Where one is broken no hedge may start at all, and is to be told so, not that nobody is left to hedge to.
             hedgeable = None if order.broken else len(order.usable) or None
             candidates = tuple(candidates[index] for index in indices)
+        arm = None
+        if self._experiment.runs and refusal is None:
+            arm = self._experiment.arm(ask, candidates[0], self._backups)
+        if arm is _HOLDOUT:
+            refusal = self._experiment.held_out
+            judge.held_out(ask, now)
+        else:
+            judge.arrived(ask, now)
         choice = judge.choose(ask, candidates, now)
         plan = self._plans.of(choice.delay, ask, now)
         may = partial(self._may, ask, choice, candidates, order, refusal)

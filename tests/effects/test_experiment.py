@@ -132,6 +132,37 @@ def test_what_hedging_itself_decides_takes_nobody_out() -> None:
     assert set(story.reasons()) == {Reason.HOLDOUT, Reason.BUDGET}
 
 
+EARNED: Sequence[Document] = [
+    {"routes.<name>.hedge.budget": "10%", "routes.<name>.hedge.burst": 1, "routes.<name>.hedge.per_minute": 0},
+    {"server.budget": {"hedges": "10%", "burst": 1}},
+    {"server.tenant_budget": {"hedges": "10%", "burst": 1}},
+]
+
+
+@pytest.mark.parametrize("budget", EARNED, ids=["route", "server", "tenant"])
+@pytest.mark.parametrize("share", [0, 50, 90])
+def test_who_is_held_out_earns_no_hedge_for_the_others(budget: Document, share: int) -> None:
+    """All are late: each hedge is there as soon as ten requests have earned it."""
+    changes = held({**HALF, **budget, "routes.<name>.experiment.holdout": f"{share}%"}, {})
+    story = tell(settings(changes), {"a": after(1.5)}, every(3.0, 400))
+    hedged = [each.request_id for each in story.of(RequestStarted) if each.arm is not OUT]
+    assert len(story.hedged()) == 1 + (len(hedged) - 1) // 10
+
+
+def test_what_a_minute_earns_is_less_by_the_share_that_is_held_out() -> None:
+    budget = {"routes.<name>.hedge.budget": "0.1%", "routes.<name>.hedge.burst": 2, "routes.<name>.hedge.per_minute": 1}
+    changes = {**ROUTE, **budget, "routes.<name>.experiment.holdout": "75%"}
+    story = tell(settings(changes), {"a": after(1.5)}, every(6.0, 400))
+    assert len(story.hedged()) == 2 + 10  # in 40 minutes
+
+
+def test_who_is_held_out_earns_what_follows_on_a_failure() -> None:
+    budget = {"budget": "10%", "burst": 1, "per_minute": 0}
+    changes = {**HALF, **{f"routes.<name>.failover.{key}": value for key, value in budget.items()}}
+    story = tell(settings(changes), {"a": BROKEN}, every(3.0, 400))
+    assert len(story.failed_over()) == 40
+
+
 def test_they_are_late_to_the_outage_guard_as_any_other_is() -> None:
     """More than half are late: hedges stop, though nearly all of those that were late were held out."""
     few = {"routes.<name>.hedge.outage.max_tokens": 20, "routes.<name>.experiment.holdout": "90%"}

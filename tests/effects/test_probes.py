@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hedgerow.events import CancelFailed, HedgeSkipped, Reason, RequestBilled, Role
+from hedgerow.events import Arm, CancelFailed, HedgeSkipped, Reason, RequestBilled, RequestStarted, Role
 from hedgerow.policy.cancelling import Probed
 from hedgerow.probe import store
 from hedgerow.probe.result import Finding, Level, Phase, Result
@@ -67,6 +67,27 @@ def test_only_raise_delay_spares_the_first_attempt_of_a_target_that_goes_on(
 ) -> None:
     """What is asked there first is paid for in any case."""
     assert hedges(story(value, {"b": FAILS}, first="b")) == [hedge]
+
+
+@pytest.mark.parametrize("order", ["acb", "abc", "bac"])
+def test_one_target_of_several_that_gets_no_hedge_takes_nobody_out_of_the_experiment(order: str) -> None:
+    changes = {**DELAY, "routes.fast.targets": list(order), "routes.fast.experiment": {"holdout": "50%"}}
+    disabled = {"targets.b.on_cancel_failure": "disable", "routes.fast.hedge.budget": "off"}
+    told = tell(settings({**changes, **disabled}), {order[0]: LATE}, every(40.0, 20), probed={"b": FAILS})
+    arms = [each.arm for each in told.of(RequestStarted)]
+    assert set(arms) == set(Arm)
+    assert len(told.hedged()) == arms.count(Arm.HEDGED)
+
+
+def test_where_none_gets_a_hedge_nobody_takes_part() -> None:
+    changes = {**DELAY, "routes.fast.targets": ["a", "b"], "routes.fast.experiment": {"holdout": "50%"}}
+    told = tell(
+        settings({**changes, "targets.b.on_cancel_failure": "disable"}),
+        {"a": LATE},
+        every(40.0, 20),
+        probed={"b": FAILS},
+    )
+    assert {each.arm for each in told.of(RequestStarted)} == {None}
 
 
 def test_a_hedge_that_could_go_nowhere_else_is_refused_with_a_reason() -> None:

@@ -37,6 +37,14 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
             if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"{name} must be at least 0")
 
+    def beside(self, holdout: float) -> Limits:
+        """The same where this share of requests is held out: the others have no more hedges a minute than without."""
+        hedges = self.hedges
+        if hedges is None or not holdout or not hedges.per_minute:
+            return self
+        per_minute = max(hedges.per_minute * (1.0 - holdout), 1e-6)  # at least one of the millionths it counts in
+        return msgspec.structs.replace(self, hedges=msgspec.structs.replace(hedges, per_minute=per_minute))
+
     @property
     def caps(self) -> Sequence[int | None]:
         """By hour, day, month and minute."""
@@ -114,6 +122,11 @@ class Account:
         """A request has come."""
         for budget in self.earning:
             budget.requests += 1
+
+    def earn_failovers(self) -> None:
+        """A request has come that is hedged in no case."""
+        if self._failovers is not None:
+            self._failovers.requests += 1
 
     def lacks(self, claim: Claim) -> Refusal | None:
         """The limit that this claim would pass, None where there is none."""

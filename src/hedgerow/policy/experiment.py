@@ -7,7 +7,6 @@ sides are alike but for hedging, and what differs between them is what it brings
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
 
 from hedgerow.events import Arm, Reason
 from hedgerow.policy.ask import Ask
@@ -18,9 +17,9 @@ from hedgerow.policy.plan import Candidate, Refusal
 _WHAT = b"holdout"
 
 
-def hedgeable(candidates: Sequence[Candidate]) -> bool:
-    """Whether one of these can be first and another get its hedge."""
-    return any(first.leads and backup.backs for first, backup in permutations(candidates, 2))
+def backups(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Which of these can get the hedge of another."""
+    return tuple(each for each in candidates if each.backs and any(one.leads and one is not each for one in candidates))
 
 
 class Experiment:
@@ -45,11 +44,16 @@ class Experiment:
         self.held_out = Refusal(Reason.HOLDOUT, f"experiment.holdout: {self._held * 100 / WHOLE:.6g}% of requests")
         """Why those that are held out are not hedged."""
 
-    def arm(self, ask: Ask, backup: Candidate) -> Arm | None:
-        """The request's side; None where its route would not hedge it in any case, so that it takes no part."""
-        if not ask.replayable or first_refusal(self._guards, ask, backup, ask.started_at) is not None:
-            return None
-        return Arm.HOLDOUT if place(ask.request_id, _WHAT) < self._held else Arm.HEDGED
+    def arm(self, ask: Ask, first: Candidate, backups: Sequence[Candidate]) -> Arm | None:
+        """The request's side; None where its route would hedge it to none of these, so that it takes no part.
+
+        `first` is where it goes.
+        """
+        if ask.replayable:
+            for backup in backups:
+                if backup is not first and first_refusal(self._guards, ask, backup, ask.started_at) is None:
+                    return Arm.HOLDOUT if place(ask.request_id, _WHAT) < self._held else Arm.HEDGED
+        return None
 
     def unhedged(self, ask: Ask, target: str, silent: float, longest: float, now: float) -> float | None:
         """Seconds that an attempt would have taken to its first token that lost after `silent` seconds without one.

@@ -82,8 +82,8 @@ class Judge:
         self._payments = Payments(self.spend, self.terms)
         self.billed = self._payments.billed
         """What the attempts of a request came to."""
-        self.arrived = self.spend.earn
-        """A request has come: it earns its share of the budgets."""
+        self.arrived, self.held_out = self.spend.earn, self.spend.earn_failovers
+        """A request has come: it earns its share of the budgets; held out, nothing for the hedges of others."""
         self._kill_switch = KillSwitch(f"route {name}")
         self._lessons = Lessons(self._latency, self._throttle, self._pair)
         self.learn = self._lessons.answered
@@ -237,9 +237,9 @@ class Judge:
         return Rules(spec, low, high, budget or None, policy.target, policy.warmup_delay)
 
     def _limits(self) -> Limits:
-        limits, shares = self._policy.limits, (self.controls.budget, self._shared.controls.budget)
-        share = next((share for share in shares if share is not None), None)
-        if share is None:
+        limits = self._policy.limits.beside(self._policy.holdout)
+        shares = (self.controls.budget, self._shared.controls.budget)
+        if (share := next((share for share in shares if share is not None), None)) is None:
             return limits
         given = limits.hedges or Share(share)
         return msgspec.structs.replace(limits, hedges=Share(share, given.burst, given.per_minute))

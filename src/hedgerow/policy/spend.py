@@ -86,6 +86,14 @@ class Spend:
         if funds.tenants.limited:
             funds.tenants.of(ask.tenant, funds.at(now)).earn()
 
+    def earn_failovers(self, ask: Ask, now: float) -> None:
+        """A request has come that is held out: the others would be hedged more for it than without an experiment."""
+        funds = self._funds
+        self._route.earn_failovers()
+        funds.everybody.earn_failovers()
+        if funds.tenants.limited:
+            funds.tenants.of(ask.tenant, funds.at(now)).earn_failovers()
+
     def reserve(self, ask: Ask, role: Role, attempt: int, cost_nanousd: int, tokens: int, now: float) -> Refusal | None:
         """Pay for an attempt that starts now, or say whose limit it would pass; a primary is no extra attempt.
 
