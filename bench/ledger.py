@@ -59,7 +59,7 @@ def told(number: int, at: float) -> Iterator[Event]:
 async def alone(url: str) -> tuple[float, float, float, int]:
     """Microseconds of CPU per request in the gateway and in the writer, requests written per second, and the lost."""
     loop = asyncio.get_running_loop()
-    feed = Feed(LedgerSettings(url=url, flush=0.5, keep=None, keep_hourly=None, queue=1 << 30), loop, time.time())
+    feed = Feed(LedgerSettings(url=url, flush=0.5, keep=None, keep_hourly=None, queue=1 << 30), loop, time.time)
     hear, spent = feed.book, 0.0
     for event in told(0, 0.0):
         hear(event)

@@ -164,8 +164,9 @@ class Application:
     def _handler(self) -> Handler:
         if self._gateway is None or self._handle is None:
             loop = asyncio.get_running_loop()
-            listeners, self._no_more_events = listeners_of(self._blueprint.server, loop)
-            self._gateway, self._pools = build(self._blueprint, loop=loop, listeners=listeners)
+            hearing = listeners_of(self._blueprint.server, loop)
+            self._no_more_events = hearing.close
+            self._gateway, self._pools = build(self._blueprint, loop=loop, listeners=hearing.listeners)
             self._handle = handler_of(self._gateway)
         return self._handle
 

@@ -114,7 +114,7 @@ def configured(form: str, target: str, collector: str, folder: Path) -> dict[str
             "api_keys": [f"{MARK}-c1"],
             "admin": {"token": TOKEN},
             "redis": f"redis://:{MARK}-pw@127.0.0.1:{dead}/0",
-            "ledger": {"url": f"postgresql://me:{MARK}-pw@127.0.0.1:{dead}/costs"},
+            "ledger": {"url": f"postgresql://me:{MARK}-pw@127.0.0.1:{dead}/costs", "content": form == "json"},
             "event_log": str(folder / "events.jsonl"),
             "traces": {"endpoint": collector, "headers": {"x-key": f"{MARK}-h2"}},
         },

@@ -13,7 +13,7 @@ from hedgerow.errors import LedgerError
 from hedgerow.lab.process import LabProcess
 from hedgerow.ledger import read
 from hedgerow.ledger.record import Hello
-from hedgerow.ledger.rows import RequestRow
+from hedgerow.ledger.rows import ContentRow, RequestRow
 from hedgerow.ledger.store import migrate, open_store
 from hedgerow.ledger.tables import HOUR, Tables
 from hedgerow.ledger.upkeep import Upkeep
@@ -89,15 +89,43 @@ def rows_or_none(url: str) -> list[RequestRow] | None:
         return None
 
 
+@e2e
+@effect_of("server.ledger.content")
+@pytest.mark.parametrize("kept", [True, False])
+def test_prompts_are_kept(key: str, lab: LabProcess, tmp_path: Path, kept: bool) -> None:
+    url = f"sqlite:///{tmp_path}/l.db"
+    with serve(lab, {"server.ledger.url": url, key: kept}) as gateway:
+        post(gateway, QUICK).close()
+    assert [row.content for row in contents(url)[:1]] == [WHOLE.decode()] * kept
+
+
+@e2e
+@effect_of("server.ledger.content_bytes")
+def test_prompts_are_kept_up_to_so_many_bytes(key: str, lab: LabProcess, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/l.db"
+    with serve(lab, {"server.ledger.url": url, "server.ledger.content": True, key: "1KiB"}) as gateway:
+        connection = http.client.HTTPConnection(*gateway.address, timeout=20)
+        connection.request("POST", "/v1/chat/completions", WHOLE + b" " * 1024, QUICK)
+        assert connection.getresponse().read()
+        connection.close()
+    [prompt, _] = contents(url)
+    assert (len(prompt.content), prompt.size, prompt.truncated) == (1024, len(WHOLE) + 1024, True)
+
+
+def contents(url: str) -> list[ContentRow]:
+    with read.ledger(url) as ledger:
+        return [row for batch in ledger.contents() for row in batch]
+
+
 def old_ledger(path: Path, hours_ago: int) -> str:
     """A ledger whose only request is so old; it is summed up."""
     url = f"sqlite:///{path}/l.db"
     engine = open_store(url, writes=True)
     migrate(engine)
     now = time.time_ns() // 1000
-    hello = Hello(url, "old", "h", 1, "1", (now - hours_ago * HOUR) / 1e6, None, None)
+    hello = Hello(url, "old", "h", 1, "1", None, None)
     tables = Tables(engine, hello, now)
-    tables.write(batches(*records(*told("r1"))), now)
+    tables.write(batches(*records(*told("r1"), epoch=(now - hours_ago * HOUR) / 1e6)), now)
     reader = open_store(url)
     Upkeep(engine, reader).look(tables.process, hello, now)
     reader.dispose()

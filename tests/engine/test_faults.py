@@ -26,7 +26,7 @@ from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.landing import Landing
 from hedgerow.gateway.target import Target
 from hedgerow.ledger.book import Book
-from hedgerow.ledger.record import Record, Repeat
+from hedgerow.ledger.record import Told
 from hedgerow.policy.judge import Judge
 from hedgerow.telemetry.metrics import Metrics
 from hedgerow.telemetry.traces import Traces
@@ -176,7 +176,7 @@ def test_what_was_told_to_begin_is_told_to_end_and_to_be_billed(
 ) -> None:
     monkeypatch.setattr(where, what, _fails)
     monkeypatch.setattr(RecordingExchange, "abort", _abort)
-    told: list[Record | Repeat] = []
+    told: list[Told] = []
 
     async def main(loop: VirtualLoop) -> tuple[Town, RecordingExchange]:
         loop.set_exception_handler(lambda _loop, _context: None)

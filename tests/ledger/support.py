@@ -19,7 +19,7 @@ from hedgerow.events import (
 )
 from hedgerow.ledger.backlog import Backlog
 from hedgerow.ledger.book import Book
-from hedgerow.ledger.record import FRAME, Hello, Record, Repeat
+from hedgerow.ledger.record import FRAME, Hello, Told
 
 EPOCH = 1_780_000_000.0
 """The Unix time when the clock of the events showed 0; the beginning of no hour."""
@@ -28,7 +28,7 @@ MICRO = 1_000_000
 
 def hello(url: str, key: str = "k", **fields: Any) -> Hello:
     """What a writer is told at first."""
-    told: dict[str, Any] = {"host": "h", "pid": 7, "version": "1", "epoch": EPOCH, "keep": None, "keep_hourly": None}
+    told: dict[str, Any] = {"host": "h", "pid": 7, "version": "1", "keep": None, "keep_hourly": None}
     return Hello(url=url, key=key, **(told | fields))
 
 
@@ -87,16 +87,16 @@ def told(request_id: str, at: float = 0.0, bills: Sequence[Bill] | None = None, 
     yield RequestBilled(request_id, "fast", at + 0.3, tuple([bill()] if bills is None else bills))
 
 
-def records(*events: Event) -> list[Record | Repeat]:
+def records(*events: Event, epoch: float = EPOCH) -> list[Told]:
     """What a book makes of events."""
-    found: list[Record | Repeat] = []
-    book = Book(found.append)
+    found: list[Told] = []
+    book = Book(found.append, epoch)
     for event in events:
         book(event)
     return [*found, *book.unfinished()]
 
 
-def batches(*some: Record | Repeat, first: int = 1) -> list[tuple[int, bytes]]:
+def batches(*some: Told, first: int = 1) -> list[tuple[int, bytes]]:
     """Each record as a batch of its own, numbered from `first`."""
     backlog = Backlog(1 << 30)
     found: list[tuple[int, bytes]] = []

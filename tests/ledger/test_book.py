@@ -21,29 +21,29 @@ from hedgerow.events import (
     Role,
 )
 from hedgerow.ledger.backlog import BATCH, Backlog
-from hedgerow.ledger.book import Book
-from hedgerow.ledger.record import FRAME, Record, Repeat, decode, records_in
-from tests.ledger.support import records, told
+from hedgerow.ledger.book import Book, ContentBook
+from hedgerow.ledger.record import FRAME, Content, Part, Record, Repeat, Told, decode, records_in
+from tests.ledger.support import EPOCH, records, told
 
 
 def test_a_record_is_told_once_when_nothing_more_can_come() -> None:
     events = list(told("r1"))
-    found: list[Record | Repeat] = []
-    book = Book(found.append)
+    found: list[Told] = []
+    book = Book(found.append, EPOCH)
     for event in events[:-1]:
         book(event)
     assert found == []
     assert len(book) == 1
     book(events[-1])
     started, launched, ended, finished, billed = events
-    assert found == [Record(1, started, [launched], [ended], finished=finished, billed=billed)]  # type: ignore[arg-type, list-item]
+    assert found == [Record(1, EPOCH, started, [launched], [ended], finished=finished, billed=billed)]  # type: ignore[arg-type, list-item]
     assert len(book) == 0
     assert list(book.unfinished()) == []
 
 
 def test_unfinished_ones_are_given_again_only_when_they_have_changed() -> None:
     started, launched, *rest = told("r1")
-    book = Book(lambda _: None)
+    book = Book(lambda _: None, EPOCH)
     book(started)
     book(launched)
     assert [record.number for record in book.unfinished()] == [1]
@@ -111,6 +111,39 @@ def test_records_go_through_the_pipe_whole() -> None:
     assert (backlog.queued, backlog.size, backlog.written, backlog.lost) == (3, len(frame), 0, 0)
     backlog.confirm(1)
     assert (backlog.queued, backlog.size, backlog.written, backlog.lost) == (0, 0, 3, 0)
+
+
+def test_a_request_keeps_the_clock_of_its_start() -> None:
+    found: list[Told] = []
+    book = Book(found.append, EPOCH)
+    first, second = list(told("r1")), list(told("r2", 1.0))
+    book(first[0])
+    book.epoch = EPOCH + 3600.0  # the clock is set, an hour ahead
+    for event in (*first[1:], *second):
+        book(event)
+    assert [record.epoch for record in found if isinstance(record, Record)] == [EPOCH, EPOCH + 3600.0]
+
+
+def test_contents_are_cut_off_and_belong_to_a_request_that_is_not_complete() -> None:
+    found: list[Told] = []
+    book = ContentBook(found.append, EPOCH, 10)
+    events = list(told("r1"))
+    book(events[0])
+    book.tell("r1", 0, Part.ANSWER, b"0123456789abcdef", 16)
+    book.tell("nobody", 0, Part.ANSWER, b"x", 1)
+    for event in events[1:]:
+        book(event)
+    book.tell("r1", 0, Part.ANSWER, b"too late", 8)
+    assert found[:-1] == [Content(1, 0, Part.ANSWER, b"0123456789", 16)]
+
+
+def test_contents_leave_half_of_the_room_to_what_matters_more() -> None:
+    backlog = Backlog(1000)
+    content = Content(1, 0, Part.ANSWER, b"x" * 92, 92)
+    taken = [backlog.add(content) for _ in range(10)]
+    assert taken == [True] * taken.count(True) + [False] * taken.count(False)
+    assert 500 <= len(backlog._buffer) < 620
+    assert backlog.add(Repeat("x" * 100))
 
 
 def test_what_is_not_confirmed_is_given_to_the_next_writer_in_order() -> None:

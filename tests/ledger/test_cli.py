@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ from sqlalchemy import select
 
 from hedgerow.cli import main
 from hedgerow.ledger import read
+from hedgerow.ledger.record import PROMPT, Content, Part
 from hedgerow.ledger.schema import requests
 from hedgerow.ledger.store import migrate, open_store
 from hedgerow.ledger.tables import HOUR, Tables
@@ -52,11 +53,18 @@ def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
     return call
 
 
-def fill(url: str, *events: Any, key: str = "k", epoch: float = EPOCH) -> str:
+SAID = (
+    Content(1, PROMPT, Part.PROMPT, b'{"say": "a, \\"b\\""}\r\n\n', 22),
+    Content(1, 1, Part.ANSWER, "ü\x1b[2J\0 and so".encode(), 100),
+)
+
+
+def fill(url: str, *events: Any, key: str = "k", epoch: float = EPOCH, contents: Sequence[Content] = ()) -> str:
     engine = open_store(url, writes=True)
     migrate(engine)
-    tables = Tables(engine, hello(url, key, epoch=epoch), NOW)
-    tables.write(batches(*records(*events)), NOW)
+    tables = Tables(engine, hello(url, key), NOW)
+    told_of = [*records(*events, epoch=epoch), *contents]
+    tables.write(batches(*told_of), NOW)
     reader = open_store(url)
     Upkeep(engine, reader).sum_up(NOW + 5 * HOUR)
     reader.dispose()
@@ -67,7 +75,7 @@ def fill(url: str, *events: Any, key: str = "k", epoch: float = EPOCH) -> str:
 @pytest.fixture
 def filled(url: str) -> str:
     """One hedged request and two that were not."""
-    return fill(url, *hedged(), *told("r2", 4000.0), *told("r3", 4001.0))
+    return fill(url, *hedged(), *told("r2", 4000.0), *told("r3", 4001.0), contents=SAID)
 
 
 def test_a_cost_that_is_not_whole_says_why(url: str, run: Run) -> None:
@@ -108,6 +116,15 @@ def test_one_request_is_shown_as_a_story(filled: str, run: Run) -> None:
     ]
 
 
+def test_what_was_asked_and_answered_is_shown_where_it_is_kept(filled: str, run: Run) -> None:
+    assert "prompt" not in run("show", "r1", "--ledger", filled)[1]
+    shown = run("show", "r1", "--content", "--ledger", filled)[1]
+    asked = 'prompt (22 bytes):\n{"say": "a, \\"b\\""}\ufffd\n\n\n'
+    assert shown.endswith(asked + "answer of attempt 1 (100 bytes, cut off):\nü\ufffd[2J and so\n")
+    other = run("show", "r2", "--content", "--ledger", filled)[1]
+    assert other.endswith("what was asked and answered is not kept (server.ledger.content)\n")
+
+
 def test_a_request_that_is_not_there_says_so(filled: str, run: Run) -> None:
     code, _, err = run("show", "nobody", "--ledger", filled)
     assert (code, "there is no request nobody in the ledger" in err) == (1, True)
@@ -126,7 +143,7 @@ def test_routes_are_summed_up(filled: str, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "count"), [("requests", 3), ("attempts", 4), ("request-hours", 2), ("attempt-hours", 3)]
+    ("what", "count"), [("requests", 3), ("attempts", 4), ("contents", 2), ("request-hours", 2), ("attempt-hours", 3)]
 )
 def test_exports_hold_the_same_in_each_format(filled: str, run: Run, tmp_path: Path, what: str, count: int) -> None:
     with read.ledger(filled) as ledger:

@@ -43,7 +43,7 @@ async def until(true: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("done", [False, True], ids=["under way", "complete"])
 def test_what_cannot_be_encoded_is_lost_alone(done: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        fed = Feed(settings(tmp_path), asyncio.get_running_loop(), EPOCH)
+        fed = Feed(settings(tmp_path), asyncio.get_running_loop(), lambda: EPOCH)
 
         def hear(events: Sequence[Event]) -> None:
             for event in events:
@@ -78,7 +78,7 @@ def test_a_fault_of_ours_does_not_end_the_keeper(
     monkeypatch.setattr(feed, "RESTART", 0.01)
 
     async def main() -> None:
-        fed = Feed(settings(tmp_path), asyncio.get_running_loop(), EPOCH)
+        fed = Feed(settings(tmp_path), asyncio.get_running_loop(), lambda: EPOCH)
         for event in told("one"):
             fed.book(event)
         await until(lambda: fed.backlog.written == 1)

@@ -29,7 +29,8 @@ from tests.e2e.support import GatewayProcess, chat, config, script, until
 pytestmark = pytest.mark.e2e
 
 FLUSH = 0.2
-SLACK = 2.0
+CLIENTS = 12
+SLACK = 1.0
 """Seconds for a busy machine, on top of a flush: what was sent within them before a kill may be missing."""
 Labs = tuple[LabProcess, LabProcess]
 Sent = Counter[tuple[str, str]]
@@ -50,11 +51,9 @@ def labs(running: Labs) -> Labs:
 
 
 def gateway(labs: Labs, url: str, **route: object) -> GatewayProcess:
-    """With a writer that is ready. Hedges after 50 ms."""
+    """Hedges after 50 ms."""
     server = {"ledger": {"url": url, "flush": f"{FLUSH:g}s"}}
-    served = GatewayProcess(config(*(lab.base_url for lab in labs), delay="50ms", server=server, **route))
-    until(lambda: _rows(url) is not None, within=30)
-    return served
+    return GatewayProcess(config(*(lab.base_url for lab in labs), delay="50ms", server=server, **route))
 
 
 def writer_of(gateway: GatewayProcess) -> int:
@@ -164,7 +163,7 @@ async def under_load(
 ) -> Load:
     """Load for so long; then something happens, in the midst of it."""
     load = Load(address, seed)
-    task = asyncio.create_task(load.run(24))
+    task = asyncio.create_task(load.run(CLIENTS))
     await asyncio.sleep(seconds)
     then(load)
     await task
@@ -185,8 +184,7 @@ def test_nothing_is_missing_or_double_when_a_gateway_ends_in_good_order(labs: La
     assert_sound(url)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_gateway_that_is_killed_has_all_written_but_the_last_moment(labs: Labs, url: str, seed: int) -> None:
+def test_a_gateway_that_is_killed_has_all_written_but_the_last_moment(labs: Labs, url: str) -> None:
     served = gateway(labs, url)
     killed: list[float] = []
     writer = writer_of(served)
@@ -195,15 +193,14 @@ def test_a_gateway_that_is_killed_has_all_written_but_the_last_moment(labs: Labs
         killed.append(time.monotonic())
         os.kill(served.pid, signal.SIGKILL)
 
-    load = asyncio.run(under_load(served.address, seed, 1.0, kill))
+    load = asyncio.run(under_load(served.address, 2, 1.0, kill))
     served._end()
     until(lambda: not alive(writer))  # it lives on until all is written
     assert none_open(url)
     assert_complete(labs, url, load, killed[0])
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_gateway_that_is_killed_with_its_writer_loses_a_flush_at_most(labs: Labs, url: str, seed: int) -> None:
+def test_a_gateway_that_is_killed_with_its_writer_loses_a_flush_at_most(labs: Labs, url: str) -> None:
     served = gateway(labs, url)
     killed: list[float] = []
 
@@ -213,7 +210,7 @@ def test_a_gateway_that_is_killed_with_its_writer_loses_a_flush_at_most(labs: La
         os.kill(served.pid, signal.SIGKILL)
         os.kill(writer, signal.SIGKILL)
 
-    load = asyncio.run(under_load(served.address, seed, 4.0, kill))
+    load = asyncio.run(under_load(served.address, 3, 2.0, kill))
     served._end()
     assert_complete(labs, url, load, killed[0], slack=SLACK)
 
@@ -237,15 +234,14 @@ def assert_complete(labs: Labs, url: str, load: Load, killed: float, slack: floa
     assert {row.request_id for row in rows[0]} <= load.asked
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_a_writer_that_is_killed_costs_nothing(labs: Labs, url: str, times: int) -> None:
+def test_a_writer_that_is_killed_costs_nothing(labs: Labs, url: str) -> None:
     with gateway(labs, url) as served:
         killed: list[int] = []
 
         async def story() -> Load:
             load = Load(served.address, 7)
-            task = asyncio.create_task(load.run(24))
-            for _ in range(times):
+            task = asyncio.create_task(load.run(CLIENTS))
+            for _ in range(3):
                 await asyncio.sleep(0.8)
                 with suppress(ValueError, ProcessLookupError):
                     killed.append(writer_of(served))

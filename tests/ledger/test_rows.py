@@ -38,7 +38,7 @@ from hedgerow.ledger.store import migrate, open_store
 from tests.ledger.support import EPOCH, MICRO, bill, records, told
 
 BASE = int(EPOCH) * MICRO
-FOLD = Fold(3, EPOCH)
+FOLD = Fold(3)
 
 
 def fold(*events: Any) -> tuple[RequestRow, list[AttemptRow]]:

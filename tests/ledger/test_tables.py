@@ -14,7 +14,7 @@ from hedgerow.errors import LedgerError
 from hedgerow.events import AttemptLaunched, RequestRepeated, Role
 from hedgerow.ledger import read
 from hedgerow.ledger.fold import Fold
-from hedgerow.ledger.record import Record, Repeat
+from hedgerow.ledger.record import PROMPT, Content, Part, Record, Repeat
 from hedgerow.ledger.rows import AttemptRow, RequestRow
 from hedgerow.ledger.schema import VERSION_TABLE, hours, metadata, processes
 from hedgerow.ledger.store import migrate, open_store, shown, version
@@ -39,7 +39,7 @@ def rows(url: str) -> tuple[list[RequestRow], list[AttemptRow]]:
 def test_what_is_written_is_read_as_it_was(tables: Tables, url: str) -> None:
     found = records(*told("r1"), *told("r2", 1.0))
     assert tables.write(batches(*found), NOW) == 0
-    fold = Fold(tables.process, EPOCH)
+    fold = Fold(tables.process)
     wanted = [record for record in found if isinstance(record, Record)]
     assert rows(url) == (
         [fold.request(record) for record in wanted],
@@ -140,11 +140,28 @@ def test_migrating_again_changes_nothing(engine: Engine, tables: Tables, url: st
     assert len(rows(url)[0]) == 1
 
 
+def test_tables_of_an_earlier_version_are_brought_up_to_date_with_what_is_in_them(
+    engine: Engine, tables: Tables, url: str
+) -> None:
+    tables.write(batches(*records(*told("r1"))), NOW)
+    with engine.begin() as connection:  # as 0001 had made them
+        connection.execute(text("DROP TABLE contents"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+    with pytest.raises(LedgerError, match=r"tables of an earlier version \(0001\)"):
+        rows(url)
+    migrate(engine)
+    assert len(rows(url)[0]) == 1
+    said = Content(1, PROMPT, Part.PROMPT, b"hello", 5)
+    assert tables.write(batches(said, said, first=2), NOW) == 0
+    with read.ledger(url) as ledger:
+        assert [row.content for page in ledger.contents() for row in page] == ["hello"]
+
+
 @pytest.mark.parametrize("ask", [lambda engine, _: migrate(engine), lambda _, url: rows(url)])
 def test_a_ledger_of_a_later_version_is_left_alone(engine: Engine, url: str, ask: Any) -> None:
     with engine.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9000'"))
-    with pytest.raises(LedgerError, match=r"later version of hedgerow \(its tables are 9000, known are 0001"):
+    with pytest.raises(LedgerError, match=r"later version of hedgerow \(its tables are 9000, known are 0002"):
         ask(engine, url)
     with engine.connect() as connection:
         assert version(connection) == "9000"

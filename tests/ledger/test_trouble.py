@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from hedgerow.lab.process import LabProcess
 from hedgerow.ledger.schema import VERSION_TABLE
-from hedgerow.ledger.store import open_store
+from hedgerow.ledger.store import open_store, version
 from tests.e2e.support import GatewayProcess, chat, config, script, until
 from tests.ledger.postgres_server import PostgresServer, needs_postgres
 from tests.ledger.test_kill import _rows, assert_sound, ledger, writer_of
@@ -125,12 +125,13 @@ def test_a_ledger_of_a_later_version_is_left_alone_and_said(lab: LabProcess, url
         pass
     engine = open_store(url, writes=True)
     with engine.begin() as connection:
+        ours = version(connection)
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9000'"))
     with gateway(lab, url, ready=False) as served:
         ask(served, 0, 5)
         until(lambda: TROUBLE + "the ledger was written by a later version of hedgerow" in served.log)
         with engine.begin() as connection:
-            connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+            connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{ours}'"))
         until(lambda: BETTER in served.log)
         until(lambda: names(url) == expected(5))
     engine.dispose()

@@ -18,10 +18,10 @@ from hedgerow.events import AttemptLaunched, Role
 from hedgerow.ledger import read, upkeep
 from hedgerow.ledger.book import Book
 from hedgerow.ledger.histogram import add, bucket, bucket_of, quantile
-from hedgerow.ledger.record import Record, Repeat
+from hedgerow.ledger.record import PROMPT, Content, Part, Told
 from hedgerow.ledger.rollup import sums_of
 from hedgerow.ledger.rows import AttemptHour, AttemptRow, RequestHour, RequestRow
-from hedgerow.ledger.schema import attempts, processes, requests
+from hedgerow.ledger.schema import attempts, contents, processes, requests
 from hedgerow.ledger.store import open_store
 from hedgerow.ledger.tables import HOUR, Tables, hour_of
 from hedgerow.ledger.upkeep import GONE, SETTLED, Upkeep
@@ -45,8 +45,8 @@ class Scene:
         self.reader = open_store(url)
         self.upkeep = Upkeep(engine, self.reader)
         self._batch = 0
-        self._found: list[Record | Repeat] = []
-        self._book = Book(self._found.append)
+        self._found: list[Told] = []
+        self._book = Book(self._found.append, EPOCH)
 
     def write(self, *events: Any) -> None:
         for event in events:
@@ -271,6 +271,15 @@ def test_pruning_goes_on_where_somebody_was_killed(scene: Scene, monkeypatch: py
     assert scene.upkeep.prune(OVER + HOUR) == 6
     assert (scene.count(requests), scene.count(attempts)) == (0, 0)
     assert [row.requests for row in scene.sums()[0]] == [10]
+
+
+def test_what_was_asked_and_answered_goes_with_its_request(scene: Scene) -> None:
+    scene.write(*told("r1"))
+    scene.tables.write(batches(Content(1, PROMPT, Part.PROMPT, b"hello", 5), first=scene._batch + 1), NOW)
+    assert scene.count(contents) == 1
+    scene.upkeep.sum_up(OVER)
+    assert scene.upkeep.prune(OVER + HOUR) == 1
+    assert (scene.count(requests), scene.count(contents)) == (0, 0)
 
 
 def test_an_hour_with_something_under_way_is_not_pruned(scene: Scene) -> None:

@@ -147,7 +147,8 @@ server:
   event_log: events.jsonl
   probes: found.json
   redis: rediss://:word@cache:6380/2
-  ledger: {url: "postgres://me:pw@db.example:5433/costs", flush: 100ms, keep: 7d, keep_hourly: off, queue: 8MiB}
+  ledger: {url: "postgres://me:pw@db.example:5433/costs", flush: 100ms, keep: 7d, keep_hourly: off, queue: 8MiB,
+    content: on, content_bytes: 8KiB}
   traces: {endpoint: "http://collector:4318", headers: {x-key: word}, service_name: edge, sample: 10%}
   metrics: {enabled: true, public: false, token: fedcba9876543210, shared: .}
   log_format: json
@@ -257,7 +258,7 @@ def test_the_whole_file_is_read(full: Settings, folder: Path) -> None:
     assert full.server.redis.get_secret_value() == "rediss://:word@cache:6380/2"
     assert full.server.ledger.url is not None
     assert full.server.ledger.url.get_secret_value() == "postgresql://me:pw@db.example:5433/costs"
-    assert list(full.server.ledger.model_dump().values())[1:] == [0.1, 7 * 86_400.0, None, 8 << 20]
+    assert list(full.server.ledger.model_dump().values())[1:] == [0.1, 7 * 86_400.0, None, 8 << 20, True, 8192]
     assert full.server.prices.model_dump() == {
         "file": folder / "prices.json",
         "update": 21_600.0,

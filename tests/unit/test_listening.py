@@ -75,8 +75,8 @@ def test_what_cannot_be_closed_keeps_no_other_from_it(
     told = settings({"server.event_log": str(tmp_path / "e.jsonl"), "server.ledger": {"url": ledger}})
 
     async def main() -> set[str]:
-        _listeners, close = listeners_of(blueprint_of(told).server, asyncio.get_running_loop())
-        await close()
+        hearing = listeners_of(blueprint_of(told).server, asyncio.get_running_loop())
+        await hearing.close()
         return {str(task.get_coro()) for task in asyncio.all_tasks() if "_keep_running" in str(task.get_coro())}
 
     with caplog.at_level(logging.ERROR, "hedgerow.gateway"):

@@ -11,6 +11,8 @@ from hedgerow.gateway import answers, headers
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.gateway.party import Told
 from hedgerow.http.proxy import Proxy
+from hedgerow.ledger.record import Content, Part
+from hedgerow.ledger.rows import ContentRow
 from hedgerow.policy.alternatives import Saying
 from hedgerow.transports.targets import HttpTarget
 from hedgerow.wire.base import Accepted
@@ -56,6 +58,8 @@ BLUEPRINT = blueprint_of(SETTINGS)
         Answer("SECRET", refusal="SECRET"),
         answers.Answer(200, b"x: SECRET", b"SECRET"),
         Accepted(b"SECRET"),
+        Content(1, 0, Part.ANSWER, b"SECRET", 6),
+        ContentRow(1, 1, 0, "answer", "SECRET", 6, False),
         Told(200, FIELDS, b"SECRET", True, [b"SECRET"]),
         Saying("r", 0, "a", Role.PRIMARY, True, None, 1.0, 1.0, Answer("SECRET")),
         HttpTarget(base_url="https://a.example/v1", api_key="SECRET", headers={"x": "SECRET"}),

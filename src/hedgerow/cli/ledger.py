@@ -26,7 +26,10 @@ SUMMARY_EXAMPLES: Examples = (
     ("The last day", "hedgerow ledger summary"),
     ("November", "hedgerow ledger summary --since 2026-11-01 --until 2026-12-01"),
 )
-SHOW_EXAMPLES: Examples = (("What became of a request (x-hedgerow-request-id)", "hedgerow ledger show hr-3f-17"),)
+SHOW_EXAMPLES: Examples = (
+    ("What became of a request (x-hedgerow-request-id)", "hedgerow ledger show hr-3f-17"),
+    ("What was asked and answered, where that is kept", "hedgerow ledger show hr-3f-17 --content"),
+)
 EXPORT_EXAMPLES: Examples = (
     ("The requests of the last day as CSV", "hedgerow ledger export --since 24h > requests.csv"),
     (
@@ -50,7 +53,7 @@ Url = Annotated[
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The configuration. Left out: ./hedgerow.yaml.")]
 Since = Annotated[str | None, typer.Option(metavar="WHEN", help=f"From then on: {WHEN}.")]
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Before then.")]
-What = Literal["requests", "attempts", "request-hours", "attempt-hours"]
+What = Literal["requests", "attempts", "contents", "request-hours", "attempt-hours"]
 Format = Literal["csv", "jsonl", "parquet"]
 
 
@@ -77,12 +80,15 @@ def summary(since: Since = "24h", until: Until = None, ledger: Url = None, confi
 
 def show(
     request: Annotated[str, typer.Argument(metavar="ID", help="Its name: the header x-hedgerow-request-id.")],
+    content: Annotated[
+        bool, typer.Option("--content", help="Show what was asked and answered, too (server.ledger.content).")
+    ] = False,
     ledger: Url = None,
     config: Config = None,
 ) -> None:
     """Show one request: what happened when, who won, why there was no hedge, what it cost."""
     from hedgerow.ledger import read, schema
-    from hedgerow.ledger.timeline import outcome, timeline
+    from hedgerow.ledger.timeline import outcome, said, timeline
 
     with read.ledger(_url(ledger, config)) as found:
         rows = [row for page in found.requests(where=[schema.requests.c.request_id == request]) for row in page]
@@ -90,6 +96,7 @@ def show(
             raise LedgerError(f"there is no request {request} in the ledger (it may not be written yet, or be too old)")
         same = [schema.requests.c.request_id == request]
         tried = [row for page in found.attempts(where=same) for row in page]
+        kept = [row for page in found.contents(where=same) for row in page] if content else []
     for row in rows:
         typer.echo(f"{row.request_id}  {_shown(row.started_at)}")
         own = [each for each in tried if (each.process, each.number) == (row.process, row.number)]
@@ -97,6 +104,11 @@ def show(
             typer.echo(f"{line.after / 1_000:>12.3f} ms  {line.who:<10} {line.what}")
         for sentence in outcome(row):
             typer.echo(f"{'':16} {sentence}")
+        for each in kept:
+            if (each.process, each.number) == (row.process, row.number):
+                typer.echo(said(each))
+    if content and not kept:
+        typer.echo("what was asked and answered is not kept (server.ledger.content)")
 
 
 def export(

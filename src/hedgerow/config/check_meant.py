@@ -53,6 +53,9 @@ def _server(server: ServerSettings, routes: Mapping[str, Route], targets: Mappin
     if not server.listen.loopback and not server.api_keys and any(target.secret for target in targets.values()):
         text = f"is empty while {server.listen} is open to other machines: whoever can connect spends on your keys"
         yield Problem(("server", "api_keys"), text)
+    if server.ledger.url is not None and server.ledger.content:
+        text = "is true: PROMPTS AND ANSWERS ARE STORED, and whoever can read the ledger can read them"
+        yield Problem(("server", "ledger", "content"), text)
     if server.redis is not None and all(route.losers != "keep" for route in routes.values()):
         yield Problem(("server", "redis"), "has no effect: no route says losers: keep, so there is nothing to share")
 

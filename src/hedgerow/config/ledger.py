@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import SecretStr, model_validator
 
-from hedgerow.config.base import DAY, GIB, MIB, Model
-from hedgerow.config.fields import Leaf, duration, flag, problem, reference, size
+from hedgerow.config.base import DAY, GIB, KIB, MIB, Model
+from hedgerow.config.fields import FLAG, Leaf, duration, flag, problem, reference, size
 
 FILE = "sqlite:///hedgerow-ledger.db"
 """What `ledger: on` means."""
@@ -60,6 +60,11 @@ class Ledger(Model):
     queue: Annotated[int, size(MIB, 16 * GIB)] = 64 * MIB
     """Most bytes that wait in memory while the database cannot be written to. Beyond it rows are lost, which is \
 counted and said; requests never wait."""
+    content: Annotated[bool, FLAG] = False
+    """Keep what was asked and answered, too, as long as the rows (`keep`): whoever can read the ledger reads it all. \
+Requests that forbid it are left out (`cache-control: no-store`, `store: false`)."""
+    content_bytes: Annotated[int, size(KIB, 16 * MIB)] = 64 * KIB
+    """Of each prompt and of each answer so much is kept (`content`); beyond it they are cut off, and marked."""
 
     @model_validator(mode="before")
     @classmethod

@@ -52,8 +52,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None], source: Source | None) -> int:
     loop = asyncio.get_running_loop()
     settings = blueprint.server
-    listeners, no_more_events = listeners_of(settings, loop)
-    builder = Builder(listeners)
+    hearing = listeners_of(settings, loop)
+    builder = Builder(hearing.listeners)
     gateway, parts = builder.gateway(blueprint, loop)
     reloader = gateway.reloader = Reloader(gateway, parts, builder, source)
     server = Server(
@@ -63,6 +63,7 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None], source: 
         error_body=_error_body,
     )
     stop, at_once = _obey_signals(loop, reloader)
+    await hearing.ready()
     await server.start(settings.host or "", settings.port, reuse_port=settings.reuse_port)
     _calm_collector()
     on_ready(_url(settings, server.port))
@@ -76,7 +77,7 @@ async def _serve(blueprint: Blueprint, on_ready: Callable[[str], None], source: 
     await reloader.close()
     gateway.close()
     await gateway.keeping.closed()
-    await no_more_events()
+    await hearing.close()
     return 0 if whole else 1
 
 

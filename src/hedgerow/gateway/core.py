@@ -17,8 +17,9 @@ from hedgerow.alarm import Alarm
 from hedgerow.audience import Audience
 from hedgerow.errors import RequestError
 from hedgerow.events import Headers, Listener, RequestRepeated, RequestStarted
-from hedgerow.gateway import admin, headers, keys, pages, tracing
+from hedgerow.gateway import admin, headers, keys, pages, recording, tracing
 from hedgerow.gateway.access import Access, Token
+from hedgerow.gateway.aftermath import NO_STORE
 from hedgerow.gateway.answers import refuse
 from hedgerow.gateway.flight import Flight
 from hedgerow.gateway.keeping import Keeping
@@ -93,6 +94,8 @@ class Gateway:
         """What Prometheus scrapes; None where nothing is counted."""
         self.traces = tracing.among(listeners)
         """What makes the spans of requests; None where nobody asks for them."""
+        self.contents = recording.among(listeners)
+        """What keeps prompts and answers; None where nobody does."""
         self.token: Token | None = None
         """Who may use the admin API; None where there is none."""
         self.parts: Parts | None = None
@@ -206,6 +209,8 @@ class Gateway:
             route = self._routing.find(protocol, exchange.target, facts)
         if route.curious:
             incoming = route.read(exchange, protocol, facts, incoming)
+        if self.contents is not None and headers.forbids_storing(exchange.headers):
+            incoming = msgspec.structs.replace(incoming, traits=incoming.traits | {NO_STORE})
         party = None
         if incoming.key:
             if (taken := self._once_only(exchange, route, facts, incoming)) is None:

@@ -53,6 +53,7 @@ def _ledger(ledger: config.Ledger) -> LedgerSettings | None:
         keep=ledger.keep,
         keep_hourly=ledger.keep_hourly,
         queue=ledger.queue,
+        content=ledger.content_bytes if ledger.content else None,
     )
 
 

@@ -18,6 +18,7 @@ from hedgerow.gateway.delivery import Collecting, Delivery, Forwarding, Overhear
 from hedgerow.gateway.headers import Incoming, to_client
 from hedgerow.gateway.landing import Landing
 from hedgerow.gateway.question import Question
+from hedgerow.gateway.recording import recording_of
 from hedgerow.gateway.rescue import rescuable
 from hedgerow.gateway.trial import Trial, review
 from hedgerow.http.exchange import Exchange
@@ -72,6 +73,8 @@ class Flight(Landing):
             self._incoming = tracing.taken_in(traces, self.request_id, self._incoming)
         if self.route.hedger.followed:
             records.started(self)
+        if (book := self._gateway.contents) is not None:
+            self.recording = recording_of(book, self, self._exchange.body)
         if not self.protocol.hedgeable:
             self.skip(Reason.SIDE_EFFECTS, ENDPOINT, _HEDGE)
         self.run.start(self.started_at)
@@ -172,6 +175,8 @@ class Flight(Landing):
         else:
             filtered = self.question.adds_usage(winner.target)
             delivery = Forwarding(self, self._exchange, winner, filtered=filtered)
+        if self.recording is not None:
+            delivery = self.recording.of(delivery)
         if (gates := self.route.gates) is not None and self.protocol.hedgeable:
             delivery = Overheard(delivery, partial(review, gates, request), room)
         if self.aftermath is not None and self.aftermath.keeps:

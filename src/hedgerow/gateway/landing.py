@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hedgerow.gateway.aftermath import Aftermath
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.core import Gateway
+    from hedgerow.gateway.recording import Recording
     from hedgerow.gateway.rescue import Rescue
     from hedgerow.gateway.route import Route
     from hedgerow.gateway.target import Target
@@ -46,6 +47,7 @@ class Landing(Paced):
         "hedged",
         "protocol",
         "question",
+        "recording",
         "request_id",
         "rescue",
         "route",
@@ -69,19 +71,17 @@ class Landing(Paced):
         self._paused = False
         self._exchange = exchange
         self.attempts: list[Attempt] = []
-        self.ends: tuple[AttemptEnded, ...] = ()
-        """How its attempts ended, where somebody wants to hear what they came to."""
+        self.ends: tuple[AttemptEnded, ...] = ()  # of its attempts, where somebody hears what they came to
         self._delivery: Delivery | None = None
         self._gone = False
         self.hedged = False
-        self.counted = False
-        """Whether all is told of it, by `records.won_alone`."""
+        self.counted = False  # all is told of it, by `records.won_alone`
         self.skipped: Reason | None = None
         """Why a hedge that was due was not launched."""
-        self.unhedged_at: float | None = None
-        """As in `RequestFinished`."""
+        self.unhedged_at: float | None = None  # as in `RequestFinished`
         self.rescue: Rescue | None = None
         """What goes on with a committed answer that breaks off, if anything can."""
+        self.recording: Recording | None = None  # of what is said, where the ledger keeps it
 
     def about(self, attempt: Attempt | None = None, failure: Failure | None = None) -> dict[str, object]:
         """What a line of the log is about, for machines."""

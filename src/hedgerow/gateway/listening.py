@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from hedgerow.events import (
     BreakerChanged,
@@ -39,22 +40,32 @@ Closing = Callable[[], Awaitable[None]]
 """What a listener wants to be called when no more events will come."""
 
 
-def listeners_of(settings: ServerBlueprint, loop: asyncio.AbstractEventLoop) -> tuple[Sequence[Listener], Closing]:
-    """The listeners, and what to call when no more events will come.
+class Hearing(NamedTuple):
+    """The listeners, what to wait for before requests come, and what to call when no more events will come."""
+
+    listeners: Sequence[Listener]
+    ready: Callable[[], Awaitable[None]]
+    close: Closing
+
+
+def listeners_of(settings: ServerBlueprint, loop: asyncio.AbstractEventLoop) -> Hearing:
+    """Who hears what happens.
 
     Raises `OSError` when the event log cannot be opened, or the folder of shared metrics.
     """
     listeners: list[Listener] = [Loudly()]
     closings: list[Closing] = []
     sinks: dict[str, Sink] = {}
-    epoch = time.time() - loop.time()  # noqa: TID251  # for people who read the records; nothing is decided by it
+    ready = _at_once
+    epoch = _epoch(loop)
     if settings.event_log is not None:
         event_log = EventLog(settings.event_log, later=loop.call_later, epoch=epoch)
         listeners.append(event_log)
         sinks["event_log"] = event_log
         closings.append(_soon(event_log.close))
     if settings.ledger is not None:
-        ledger = Feed(settings.ledger, loop, epoch)
+        ledger = Feed(settings.ledger, loop, lambda: _epoch(loop))
+        ready = ledger.ready
         listeners.append(ledger.book)
         sinks["ledger"] = ledger.backlog
         closings.append(ledger.close)
@@ -75,7 +86,15 @@ def listeners_of(settings: ServerBlueprint, loop: asyncio.AbstractEventLoop) -> 
             except Exception:  # the others have something to write, too
                 log.exception("hedgerow itself failed to close what listens; please report it")
 
-    return listeners, close
+    return Hearing(listeners, ready, close)
+
+
+def _epoch(loop: asyncio.AbstractEventLoop) -> float:
+    """The Unix time when the loop's clock showed 0, as the system's clock is set now."""
+    return time.time() - loop.time()  # noqa: TID251  # for people who read the records; nothing is decided by it
+
+
+async def _at_once() -> None: ...
 
 
 def _shared(folder: str | None) -> SharedMetrics | None:

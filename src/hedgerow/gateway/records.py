@@ -109,6 +109,8 @@ def ended(
     Where nobody listens, the end of an only attempt that has won is no news: nothing is learned from it, and it spent
     no budget.
     """
+    if flight.recording is not None and outcome is not _WON:
+        flight.recording.unused(attempt)
     hedger = flight.route.hedger
     tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
     if not hedger.watched and (is_no_news(flight, outcome) or not flight.protocol.hedgeable):
@@ -213,6 +215,8 @@ def finished(
     usage: Usage | None,
 ) -> None:
     """A request is over, now, after so many attempts, `hedges` among them."""
+    if flight.recording is not None and winner is not None:
+        flight.recording.answered(winner)
     rejection = None if winner is None else winner.rejection
     flight.route.hedger.emit(
         RequestFinished(

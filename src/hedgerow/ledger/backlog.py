@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from hedgerow.ledger.record import LENGTH, Record, Repeat, encode_into, frame
+from hedgerow.ledger.record import LENGTH, Content, Told, encode_into, frame
 
 BATCH: Final = 64 << 10
 """Bytes after which a batch is closed; it is closed at each flush in any case."""
@@ -42,9 +42,10 @@ class Backlog:
         self.lost = 0
         """Records for which there was no room, or that the database would not take."""
 
-    def add(self, record: Record | Repeat) -> bool:
-        """Take a record; False when there is no room: it is lost, and counted."""
-        if self.size + len(self._buffer) >= self._limit:
+    def add(self, record: Told) -> bool:
+        """Take a record; False when there is no room: it is lost, and counted. Contents may fill half of it."""
+        limit = self._limit // 2 if type(record) is Content else self._limit
+        if self.size + len(self._buffer) >= limit:
             self.lost += 1
             return False
         buffer = self._buffer

@@ -21,7 +21,7 @@ from hedgerow.events import (
     RequestRepeated,
     RequestStarted,
 )
-from hedgerow.ledger.record import Record, Repeat
+from hedgerow.ledger.record import Content, Part, Record, Repeat, Told
 
 _replace: Final = msgspec.structs.replace
 
@@ -42,8 +42,10 @@ class Book:
         RequestBilled,
     )
 
-    def __init__(self, tell: Callable[[Record | Repeat], object]) -> None:
+    def __init__(self, tell: Callable[[Told], object], epoch: float = 0.0) -> None:
         self._tell = tell
+        self.epoch = epoch
+        """The Unix time when the clock of the events showed 0. A request keeps that of its start to its end."""
         self._open: dict[str, Record] = {}
         self._changed: dict[str, Record] = {}  # of those open, since they were last told
         self._number = 0
@@ -77,7 +79,7 @@ class Book:
     def _started(self, event: RequestStarted) -> None:
         request_id = event.request_id
         self._number += 1
-        record = Record(self._number, event, [], [])
+        record = Record(self._number, self.epoch, event, [], [])
         if request_id in self._open:  # its client has named a new one like one whose losers still run
             self._tell(self._open[request_id])
         self._open[request_id] = self._changed[request_id] = record
@@ -131,6 +133,19 @@ class Book:
             self._changed.pop(event.request_id, None)
             record.billed = event
             self._tell(record)
+
+
+class ContentBook(Book):
+    """One that takes prompts and answers as well: of each the first `limit` bytes."""
+
+    def __init__(self, tell: Callable[[Told], object], epoch: float, limit: int) -> None:
+        super().__init__(tell, epoch)
+        self.limit = limit
+
+    def tell(self, request_id: str, attempt: int, part: Part, body: bytes, size: int) -> None:
+        """What was said in a request that is not complete: the whole of its `size` bytes, or their beginning."""
+        if (record := self._open.get(request_id)) is not None:
+            self._tell(Content(record.number, attempt, part, body[: self.limit], size))
 
 
 def _bare(failure: Failure) -> Failure:

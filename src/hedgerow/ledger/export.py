@@ -15,18 +15,22 @@ from sqlalchemy import BigInteger, Boolean, Table
 
 from hedgerow.errors import LedgerError
 from hedgerow.ledger.read import Ledger
-from hedgerow.ledger.rows import AttemptHour, AttemptRow, RequestHour, RequestRow
-from hedgerow.ledger.schema import attempt_hours, attempts, request_hours, requests
+from hedgerow.ledger.rows import AttemptHour, AttemptRow, ContentRow, RequestHour, RequestRow
+from hedgerow.ledger.schema import attempt_hours, attempts, contents, request_hours, requests
 
 Format = Literal["csv", "jsonl", "parquet"]
-Row = RequestRow | AttemptRow | RequestHour | AttemptHour
+Row = RequestRow | AttemptRow | ContentRow | RequestHour | AttemptHour
 WHAT: Final[dict[str, tuple[Table, type[Row]]]] = {
     "requests": (requests, RequestRow),
     "attempts": (attempts, AttemptRow),
+    "contents": (contents, ContentRow),
     "request-hours": (request_hours, RequestHour),
     "attempt-hours": (attempt_hours, AttemptHour),
 }
 """What can be exported, by what it is called."""
+
+_LINE: Final = 64 << 20
+"""Bytes that a row may have as CSV: the longest answer that is kept, every quotation mark of it doubled, is half."""
 
 Pages = Iterable[Sequence[Row]]
 
@@ -109,7 +113,8 @@ def _parquet(source: Pages, what: str, out: BinaryIO) -> int:
         columns = {name: _kind(table, name) for name in kind.__struct_fields__}
         try:
             with duckdb.connect() as connection:
-                connection.read_csv(str(rows), header=True, columns=columns).write_parquet(str(packed))
+                found = connection.read_csv(str(rows), header=True, columns=columns, max_line_size=_LINE)
+                found.write_parquet(str(packed))
         except duckdb.Error as error:
             raise LedgerError(f"{out.name}: DuckDB cannot write it: {str(error).splitlines()[0]}") from None
         with packed.open("rb") as file:

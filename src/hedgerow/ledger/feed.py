@@ -10,14 +10,14 @@ import secrets
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any, Final
 
 import hedgerow
 from hedgerow.ledger.backlog import Backlog
-from hedgerow.ledger.book import Book
-from hedgerow.ledger.record import FRAME, Hello, Record, Repeat, Reply, decode_reply, encode, frame
+from hedgerow.ledger.book import Book, ContentBook
+from hedgerow.ledger.record import FRAME, Hello, Record, Reply, Told, decode_reply, encode, frame
 from hedgerow.ledger.settings import LedgerSettings
 
 log = logging.getLogger("hedgerow.ledger")
@@ -28,6 +28,8 @@ RESTART: Final = 1.0
 """Seconds after which a writer that has died is started again."""
 STEP: Final = 100
 """Records of requests under way that are told before others have their turn on the loop."""
+STEPPED: Final = 0.2
+"""Seconds by which the clock must have been set before it is believed: reading it is not that exact."""
 _REMIND: Final = 30.0
 """Seconds after which it is said again that records are lost."""
 
@@ -35,9 +37,12 @@ _REMIND: Final = 30.0
 class Feed:
     """A ledger as the gateway has it: `book` listens, `backlog` counts. Made on the running loop."""
 
-    def __init__(self, settings: LedgerSettings, loop: asyncio.AbstractEventLoop, epoch: float) -> None:
+    def __init__(self, settings: LedgerSettings, loop: asyncio.AbstractEventLoop, epoch: Callable[[], float]) -> None:
+        """`epoch` tells the Unix time when the loop's clock showed 0, as the system's clock is set now."""
         self.backlog = Backlog(settings.queue)
-        self.book = Book(self._add)
+        told = self._add, epoch()
+        self.book = Book(*told) if settings.content is None else ContentBook(*told, settings.content)
+        self._epoch = epoch
         self._settings = settings
         self._loop = loop
         self._hello = Hello(
@@ -46,12 +51,12 @@ class Feed:
             host=socket.gethostname(),
             pid=os.getpid(),
             version=hedgerow.__version__,
-            epoch=epoch,
             keep=settings.keep,
             keep_hourly=settings.keep_hourly,
         )
         self._unfinished: Iterator[Record] = iter(())
         self._more = asyncio.Event()
+        self._ready = asyncio.Event()
         self._closing = False
         self._said_lost = 0
         self._say_lost_at = 0.0
@@ -74,7 +79,13 @@ class Feed:
         if left := self.backlog.give_up():
             log.error("ledger: %d records could not be written before the end and are lost", left)
 
-    def _add(self, record: Record | Repeat) -> None:
+    async def ready(self) -> None:
+        """Wait until what is told would be written, or for `PATIENCE` where the database keeps that from being so."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._ready.wait()
+
+    def _add(self, record: Told) -> None:
         try:
             if not self.backlog.add(record):
                 self._say_lost("what waits to be written fills the queue (server.ledger.queue)")
@@ -91,6 +102,8 @@ class Feed:
 
     def _flush(self) -> None:
         """Give out what came since the last time."""
+        if abs((epoch := self._epoch()) - self.book.epoch) > STEPPED:
+            self.book.epoch = epoch
         self._unfinished = self.book.unfinished()
         self._flush_some()
 
@@ -161,6 +174,7 @@ class Feed:
                 self._obey(number, decode_reply(await pipe.readexactly(length)))
 
     def _obey(self, number: int, reply: Reply) -> None:
+        self._ready.set()
         self.backlog.confirm(number, reply.refused)
         if reply.refused:
             log.error("ledger: the database would not take %d records; they are lost", reply.refused)

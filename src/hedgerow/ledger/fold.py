@@ -7,8 +7,8 @@ from typing import Final, TypedDict
 
 from hedgerow.cost import Bill, Certainty
 from hedgerow.events import AttemptEnded, AttemptLaunched, HedgeSkipped, RequestFinished, Role
-from hedgerow.ledger.record import Record
-from hedgerow.ledger.rows import OPEN, AttemptRow, RequestRow
+from hedgerow.ledger.record import Content, Record
+from hedgerow.ledger.rows import OPEN, AttemptRow, ContentRow, RequestRow
 from hedgerow.usage import Usage
 
 TEXT: Final = 500
@@ -18,22 +18,42 @@ LARGEST: Final = 2**63 - 1
 _SURER: Final = (Certainty.EXACT, Certainty.ESTIMATED, Certainty.AT_LEAST)
 
 
-class Fold:
-    """Makes rows for one gateway process; `epoch` is the Unix time when the clock of its events showed 0."""
+class _Clock:
+    """Times of the events as Unix microseconds."""
 
-    def __init__(self, process: int, epoch: float) -> None:
-        self._process = process
+    __slots__ = ("_epoch",)
+
+    def __init__(self, epoch: float) -> None:
         self._epoch = round(epoch * 1_000_000)
 
     def at(self, seconds: float) -> int:
-        """A time of the events as Unix microseconds."""
         return self._epoch + round(seconds * 1_000_000)
 
-    def _maybe(self, seconds: float | None) -> int | None:
+    def maybe(self, seconds: float | None) -> int | None:
         return None if seconds is None else self._epoch + round(seconds * 1_000_000)
+
+
+class Fold:
+    """Makes rows for one gateway process."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+
+    def content(self, told: Content) -> ContentRow:
+        """The row of a prompt or an answer."""
+        return ContentRow(
+            process=self._process,
+            number=told.number,
+            attempt=told.attempt,
+            part=told.part,
+            content=told.body.decode("utf-8", "ignore").replace("\0", ""),
+            size=told.size,
+            truncated=len(told.body) < told.size,
+        )
 
     def request(self, record: Record) -> RequestRow:
         """The request's row, as far as it has come."""
+        clock = _Clock(record.epoch)
         started, finished, billed, launched = record.started, record.finished, record.billed, record.launched
         winner = None if finished is None else finished.winner
         won = next((each for each in launched if each.attempt == winner), None)
@@ -63,11 +83,11 @@ class Fold:
             failover_detail=None if failover is None else _clean(failover.detail),
             gate=None if finished is None else finished.gate,
             repeats=record.repeats,
-            started_at=self.at(started.at),
-            first_token_at=None if finished is None else self._maybe(finished.first_token_at),
-            ended_at=None if finished is None else self.at(finished.ended_at),
-            billed_at=None if billed is None else self.at(billed.at),
-            unhedged_at=self._maybe(unhedged_at),
+            started_at=clock.at(started.at),
+            first_token_at=None if finished is None else clock.maybe(finished.first_token_at),
+            ended_at=None if finished is None else clock.at(finished.ended_at),
+            billed_at=None if billed is None else clock.at(billed.at),
+            unhedged_at=clock.maybe(unhedged_at),
             **_tokens(_used(finished)),
             **_total(None if billed is None else billed.bills, winner),
         )
@@ -83,6 +103,7 @@ class Fold:
     def _attempt(
         self, record: Record, launched: AttemptLaunched, ended: AttemptEnded | None, bill: Bill | None
     ) -> AttemptRow:
+        clock = _Clock(record.epoch)
         failure = None if ended is None else ended.failure
         verdict, gate, detail = _verdict(record, launched.attempt)
         rescued = [each.chars for each in record.rescued or () if each.attempt == launched.attempt]
@@ -105,11 +126,11 @@ class Fold:
             gate=gate,
             gate_detail=detail,
             rescued_after=rescued[0] if rescued else None,
-            launched_at=self.at(launched.at),
-            sent_at=None if ended is None else self._maybe(ended.sent_at),
-            headers_at=None if ended is None else self._maybe(ended.headers_at),
-            first_token_at=None if ended is None else self._maybe(ended.first_token_at),
-            ended_at=None if ended is None else self.at(ended.ended_at),
+            launched_at=clock.at(launched.at),
+            sent_at=None if ended is None else clock.maybe(ended.sent_at),
+            headers_at=None if ended is None else clock.maybe(ended.headers_at),
+            first_token_at=None if ended is None else clock.maybe(ended.first_token_at),
+            ended_at=None if ended is None else clock.at(ended.ended_at),
             received_bytes=None if ended is None else ended.received_bytes,
             **_tokens(usage),
             **_cost(bill),

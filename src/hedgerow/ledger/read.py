@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Engine, Select, Table, and_, select, tuple_
 
-from hedgerow.ledger.rows import AttemptHour, AttemptRow, RequestHour, RequestRow
-from hedgerow.ledger.schema import attempt_hours, attempts, request_hours, requests
+from hedgerow.ledger.rows import AttemptHour, AttemptRow, ContentRow, RequestHour, RequestRow
+from hedgerow.ledger.schema import attempt_hours, attempts, contents, request_hours, requests
 from hedgerow.ledger.store import asked, check, open_store
 
 BATCH: Final = 2_000
@@ -47,11 +47,13 @@ class Ledger:
         self, since: int | None = None, until: int | None = None, *, where: Sequence[ColumnElement[bool]] = ()
     ) -> Iterator[list[AttemptRow]]:
         """The attempts of those requests, in the order of the requests' start. `where` may be on both tables."""
-        key = (requests.c.started_at, attempts.c.process, attempts.c.number, attempts.c.attempt)
-        same = and_(attempts.c.process == requests.c.process, attempts.c.number == requests.c.number)
-        query = select(attempts, requests.c.started_at.label("started_at")).select_from(requests.join(attempts, same))
-        within = between(requests.c.started_at, since, until)
-        return self._pages(query.where(*within, *where), key, lambda row: AttemptRow(*row[:-1]))
+        return self._of_requests(attempts, AttemptRow, since, until, where)
+
+    def contents(
+        self, since: int | None = None, until: int | None = None, *, where: Sequence[ColumnElement[bool]] = ()
+    ) -> Iterator[list[ContentRow]]:
+        """The prompts and answers of those requests, where they are kept; `where` may be on both tables."""
+        return self._of_requests(contents, ContentRow, since, until, where)
 
     def request_hours(self, since: int | None = None, until: int | None = None) -> Iterator[list[RequestHour]]:
         """What is summed up of requests. An hour is there some minutes after its end."""
@@ -60,6 +62,21 @@ class Ledger:
     def attempt_hours(self, since: int | None = None, until: int | None = None) -> Iterator[list[AttemptHour]]:
         """What is summed up of attempts."""
         return self._hours(attempt_hours, AttemptHour, since, until)
+
+    def _of_requests(
+        self,
+        table: Table,
+        kind: Callable[..., Row],
+        since: int | None,
+        until: int | None,
+        where: Sequence[ColumnElement[bool]],
+    ) -> Iterator[list[Row]]:
+        """Rows of a table that has some for each request, in the order of the requests' start."""
+        key = (requests.c.started_at, table.c.process, table.c.number, table.c.attempt)
+        same = and_(table.c.process == requests.c.process, table.c.number == requests.c.number)
+        query = select(table, requests.c.started_at.label("started_at")).select_from(requests.join(table, same))
+        within = between(requests.c.started_at, since, until)
+        return self._pages(query.where(*within, *where), key, lambda row: kind(*row[:-1]))
 
     def _hours(
         self, table: Table, kind: Callable[..., Row], since: int | None, until: int | None

@@ -6,6 +6,7 @@ length before it. The writer answers `Reply` frames of the same form.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from struct import Struct as Layout
 from typing import Final
 
@@ -22,6 +23,7 @@ from hedgerow.events import (
     RequestFinished,
     RequestStarted,
 )
+from hedgerow.unshown import Unshown
 
 FRAME: Final = Layout("<IQ")
 """Length of what follows, number of the batch."""
@@ -32,11 +34,13 @@ LENGTH: Final = Layout("<I")
 class Record(msgspec.Struct, array_like=True, tag=0):
     """All that is known of one request: its events, by kind. `number` counts the requests of a gateway process.
 
+    `epoch` is the Unix time when the clock of its events showed 0, as it was believed when the request started.
     It may be told several times while the request is under way; with `billed` it is complete. `repeats`: how often a
     client asked again for its answer meanwhile.
     """
 
     number: int
+    epoch: float
     started: RequestStarted
     launched: list[AttemptLaunched]
     ended: list[AttemptEnded]
@@ -55,11 +59,37 @@ class Repeat(msgspec.Struct, array_like=True, tag=1, frozen=True, gc=False):
     request_id: str
 
 
+PROMPT: Final = -1
+"""In place of an attempt's number: the prompt belongs to all of them."""
+
+
+class Part(StrEnum):
+    """Whose words they are: the client's, those of the answer it got, or of another attempt's."""
+
+    PROMPT = "prompt"
+    ANSWER = "answer"
+    UNUSED = "unused"
+
+
+class Content(Unshown, msgspec.Struct, array_like=True, tag=2, frozen=True, gc=False):
+    """What was asked or answered, where the ledger keeps that: the beginning of `size` bytes."""
+
+    number: int
+    attempt: int
+    part: Part
+    body: bytes
+    size: int
+
+
+Told = Record | Repeat | Content
+"""What a batch holds."""
+
+
 class Hello(msgspec.Struct, frozen=True):
     """The first frame to a writer: where to write, and for which gateway process.
 
-    `key` is what the process is known by, the same for each of its writers. `epoch` is the Unix time when the clock of
-    its events showed 0. `keep` and `keep_hourly` are seconds, None for ever.
+    `key` is what the process is known by, the same for each of its writers. `keep` and `keep_hourly` are seconds, None
+    for ever.
     """
 
     url: str
@@ -67,7 +97,6 @@ class Hello(msgspec.Struct, frozen=True):
     host: str
     pid: int
     version: str
-    epoch: float
     keep: float | None
     keep_hourly: float | None
 
@@ -86,7 +115,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     note: str | None = None
 
 
-decode: Final = msgspec.msgpack.Decoder(Record | Repeat).decode
+decode: Final = msgspec.msgpack.Decoder(Told).decode
 decode_hello: Final = msgspec.msgpack.Decoder(Hello).decode
 decode_reply: Final = msgspec.msgpack.Decoder(Reply).decode
 encode: Final = msgspec.msgpack.Encoder().encode

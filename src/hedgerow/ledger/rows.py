@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from hedgerow.unshown import Unshown
+
 OPEN: Final = "open"
 """The outcome of what was still under way when it was written."""
 LOST: Final = "lost"
@@ -95,6 +97,18 @@ class AttemptRow(msgspec.Struct, gc=False):
     cost_nanousd: int | None
     least_nanousd: int | None
     most_nanousd: int | None
+
+
+class ContentRow(Unshown, msgspec.Struct, gc=False):
+    """What was asked or answered; `size` is the bytes that it had, of which the beginning is here if `truncated`."""
+
+    process: int
+    number: int
+    attempt: int
+    part: str
+    content: str
+    size: int
+    truncated: bool
 
 
 Histogram = dict[int, int]

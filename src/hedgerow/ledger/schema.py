@@ -110,6 +110,18 @@ attempts: Final = Table(
     sqlite_with_rowid=False,
 )
 
+contents: Final = Table(
+    "contents",
+    metadata,
+    _key("process", Integer),
+    _key("number", _BIG),
+    _key("attempt", Integer),
+    *_filled(Text, "part", "content"),
+    *_filled(_BIG, "size"),
+    *_filled(Boolean, "truncated"),
+)
+"""Prompts and answers, where they are kept. Long rows: unlike the other tables, one with row ids in SQLite."""
+
 hours: Final = Table(
     "hours",
     metadata,

@@ -11,8 +11,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, IntegrityError
 
 from hedgerow.ledger.fold import Fold
-from hedgerow.ledger.record import Hello, Record, Repeat, decode, records_in
-from hedgerow.ledger.schema import attempts, hours, processes, requests
+from hedgerow.ledger.record import Content, Hello, Record, Repeat, Told, decode, records_in
+from hedgerow.ledger.schema import attempts, contents, hours, processes, requests
 
 HOUR: Final = 3_600_000_000
 """Microseconds of an hour."""
@@ -32,9 +32,10 @@ class Tables:
         self._engine = engine
         with engine.begin() as connection:
             self.process, self._batch = _enter(connection, hello, now)
-        self._fold = Fold(self.process, hello.epoch)
+        self._fold = Fold(self.process)
         self._put_request = _upsert(requests, engine)
         self._put_attempt = _upsert(attempts, engine)
+        self._put_content = _upsert(contents, engine)
 
     def write(self, batches: Batches, now: int) -> int:
         """Have the batches in the tables; how many of their records the database would not take.
@@ -66,14 +67,17 @@ class Tables:
             self._mark(connection, last, now)
         return refused
 
-    def _put(self, connection: Connection, records: Iterable[Record | Repeat]) -> None:
+    def _put(self, connection: Connection, records: Iterable[Told]) -> None:
         latest: dict[int, Record] = {}
         repeats: list[str] = []
+        said: list[Content] = []
         for record in records:
-            if isinstance(record, Repeat):
+            if isinstance(record, Record):
+                latest[record.number] = record
+            elif isinstance(record, Repeat):
                 repeats.append(record.request_id)
             else:
-                latest[record.number] = record
+                said.append(record)
         rows = [self._fold.request(each) for each in latest.values()]
         tried = [row for each in latest.values() for row in self._fold.attempts(each)]
         # Not as statements of SQLAlchemy's: what it does for each row takes as long as the database.
@@ -81,6 +85,8 @@ class Tables:
             connection.exec_driver_sql(self._put_request, [_astuple(row) for row in rows])
         if tried:
             connection.exec_driver_sql(self._put_attempt, [_astuple(row) for row in tried])
+        if said:
+            connection.exec_driver_sql(self._put_content, [_astuple(self._fold.content(each)) for each in said])
         for request_id in repeats:
             self._repeated(connection, request_id)
         touch(connection, {hour_of(row.started_at) for row in rows})

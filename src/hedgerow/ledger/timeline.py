@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from hedgerow.ledger.rows import AttemptRow, RequestRow
+from hedgerow.ledger.rows import AttemptRow, ContentRow, RequestRow
 
 _NANO = 1_000_000_000
 
@@ -43,6 +43,14 @@ def outcome(request: RequestRow) -> Iterator[str]:
     yield f"cost {cost(request)}" + (
         f", of that {usd(request.extra_nanousd)} by other attempts than the winner" if request.extra_nanousd else ""
     )
+
+
+def said(row: ContentRow) -> str:
+    """Whose words they are, how long, and the words, without what would move a terminal's cursor."""
+    who = row.part if row.attempt < 0 else f"{row.part} of attempt {row.attempt}"
+    cut = ", cut off" if row.truncated else ""
+    words = "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in row.content)
+    return f"{who} ({row.size} bytes{cut}):\n{words}"
 
 
 def cost(row: RequestRow | AttemptRow) -> str:

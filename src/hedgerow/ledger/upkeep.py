@@ -14,7 +14,7 @@ from hedgerow.cost import Certainty
 from hedgerow.ledger.record import Hello
 from hedgerow.ledger.rollup import sums_of
 from hedgerow.ledger.rows import LOST, OPEN
-from hedgerow.ledger.schema import attempt_hours, attempts, hours, processes, request_hours, requests
+from hedgerow.ledger.schema import attempt_hours, attempts, contents, hours, processes, request_hours, requests
 from hedgerow.ledger.tables import HOUR, hour_of, touch
 
 GONE: Final = 60_000_000
@@ -98,7 +98,7 @@ class Upkeep:
         while True:
             with self._engine.begin() as connection:
                 keys = [tuple(row) for row in connection.execute(some)]
-                for table in (attempts, requests):
+                for table in (contents, attempts, requests):
                     _delete_keys(connection, table, keys)
             deleted += len(keys)
             if len(keys) < STEP:

@@ -50,6 +50,7 @@ class Writer:
             return 1
         if not self._written(engine, ()):
             return 1
+        self._answer(0, Reply())  # ready
         upkeep = Upkeep(engine, open_store(self._hello.url))
         self._keep_up(upkeep)
         while (batches := self._inbox.take(UPKEEP)) is not None:

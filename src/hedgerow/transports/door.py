@@ -113,11 +113,11 @@ class Home:
         lessons: Parts | None,
     ) -> None:
         self.loop = loop
-        heard, no_more_events = listeners_of(blueprint.server, loop)
+        hearing = listeners_of(blueprint.server, loop)
         old = None if lessons is None else lessons._replace(pools={})  # which were the last loop's
-        self.gateway, pools = build(blueprint, loop=loop, listeners=[*heard, *listeners], old=old)
+        self.gateway, pools = build(blueprint, loop=loop, listeners=[*hearing.listeners, *listeners], old=old)
         self.exchanges: WeakSet[MemoryExchange] = WeakSet()
-        self._open = _open(self.exchanges, self.gateway, pools, no_more_events)
+        self._open = _open(self.exchanges, self.gateway, pools, hearing.close)
         with suppress(StopIteration):
             self._open.__anext__().send(None)  # up to its yield, without a task
 
