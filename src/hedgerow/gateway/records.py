@@ -78,11 +78,9 @@ def skipped(flight: Landing, reason: Reason, detail: str, role: Role) -> None:
 def first_token(flight: Landing, attempt: Attempt) -> None:
     """An attempt has won."""
     hedger, ask, launched_at = flight.route.hedger, flight.ask, attempt.launched_at
-    tell = hedger.emit
-    if not flight.protocol.hedgeable:
-        if not hedger.watched:
-            return
-        tell = hedger.tell
+    if not (flight.protocol.hedgeable or hedger.watched):
+        return
+    tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
     at = launched_at if attempt.first_token_at is None else attempt.first_token_at
     target = attempt.target.name
     tell(FirstToken(ask.request_id, attempt.index, target, attempt.role, launched_at, at, ask.stream, ask.input_tokens))
