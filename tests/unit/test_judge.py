@@ -241,7 +241,10 @@ def test_what_a_loser_is_billed_is_settled_by_what_the_winner_tells(usage: Usage
     won = ended(ask, Role.PRIMARY, Outcome.WON, 9.0, attempt=0, usage=usage, target="a")
     spent = []
     for event in (lost, won, RequestBilled("r", "fast", 9.0, bills([lost, won], judge.terms))):
-        (judge.billed if isinstance(event, RequestBilled) else judge.over)(event)
+        if isinstance(event, RequestBilled):
+            judge.billed(event)
+        else:
+            judge.over(event)
         spent.append(judge.spend.state(9.0)["route"]["nanousd"]["day"]["spent"])
     reserved = 100 + 2 * EXPECTED_OUTPUT
     assert spent == [reserved, reserved, reserved if usage is None else 100 + 2 * 70]
