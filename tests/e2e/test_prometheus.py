@@ -25,6 +25,8 @@ pytestmark = [
         shutil.which("prometheus") is None, reason="prometheus is not installed (Debian: apt-get install prometheus)"
     ),
 ]
+SCRAPES_EVERY = 0.25
+"""Seconds."""
 TOKEN = "a-scrapers-own-token"
 QUICK, SLOW = script(ttft_ms=0, gap_ms=0, tokens=3), script(ttft_ms=250, gap_ms=0, tokens=3)
 FAILS = script(status=500)
@@ -81,7 +83,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             "static_configs": [{"targets": [at]}],
         }
         written = {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "global": {name: f"{1000 * SCRAPES_EVERY:g}ms" for name in ("scrape_interval", "evaluation_interval")},
             "rule_files": ["alerts.yaml"],
             "scrape_configs": [scrape],
         }
@@ -100,11 +102,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             )
         try:
             url = f"http://{address}"
-            until(lambda: is_up(url), within=30.0, every=0.2)
+            until(lambda: is_up(url), within=30.0, every=0.05)
             for _ in range(3):  # a rate needs two scrapes, with something between them
                 for first in [QUICK] * 8 + [SLOW] * 8 + [FAILS]:
                     ask(gateway, **{"x-lab-script-primary": first, "x-lab-script-backup": QUICK})
-                time.sleep(2.1)
+                time.sleep(2.1 * SCRAPES_EVERY)
             yield url
         finally:
             process.terminate()
