@@ -21,6 +21,7 @@ def _program(name: str) -> str | None:
 
 
 INITDB, PG_CTL = _program("initdb"), _program("pg_ctl")
+MEMORY, NEEDED = "/dev/shm", 4 << 30  # the folder is made with a random name, for its owner
 needs_postgres = pytest.mark.skipif(
     INITDB is None or PG_CTL is None, reason="PostgreSQL is not installed: apt-get install postgresql"
 )
@@ -34,11 +35,16 @@ def _other_user() -> dict[str, Any]:
     return {"user": "postgres" if "postgres" in names else "nobody", "extra_groups": []}
 
 
+def _place() -> str | None:
+    """In memory where there is much: each database has some hundred files, which a busy disk is slow to remove."""
+    return MEMORY if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > NEEDED else None
+
+
 class PostgresServer:
     """On a Unix socket in a folder of its own; nothing survives it, so it need not sync. A context manager."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="pg")  # the path of a socket must be short
+        self._folder = tempfile.TemporaryDirectory(prefix="pg", dir=_place())  # the path of a socket must be short
         self._as = _other_user()
         if "user" in self._as:
             shutil.chown(self._folder.name, self._as["user"])
