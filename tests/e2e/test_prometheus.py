@@ -83,7 +83,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             "static_configs": [{"targets": [at]}],
         }
         written = {
-            "global": {name: f"{1000 * SCRAPES_EVERY:g}ms" for name in ("scrape_interval", "evaluation_interval")},
+            "global": dict.fromkeys(("scrape_interval", "evaluation_interval"), f"{1000 * SCRAPES_EVERY:g}ms"),
             "rule_files": ["alerts.yaml"],
             "scrape_configs": [scrape],
         }
