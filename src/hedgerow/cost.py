@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -49,3 +50,37 @@ class Bill(msgspec.Struct, frozen=True, gc=False):
             for name in ("nanousd", "least", "most"):
                 if (amount := getattr(self, name)) is not None:
                     msgspec.structs.force_setattr(self, name, min(max(amount, 0), MOST_NANOUSD))
+
+
+class Tried(Protocol):
+    """An attempt, as far as it matters here; without an outcome it still runs."""
+
+    @property
+    def role(self) -> Role: ...
+    @property
+    def outcome(self) -> Outcome | None: ...
+
+
+_T = TypeVar("_T", bound=Tried)
+_HEDGES = (Role.HEDGE, Role.RACER)
+_LOST = (Outcome.SUPERSEDED, Outcome.KEPT)
+_COMMITTED = (Outcome.WON, Outcome.FAILED_AFTER_COMMIT)
+
+
+def added_by_hedging(attempts: Sequence[_T]) -> Sequence[_T]:
+    """Which attempts of a request, in the order of their launch, are what hedging has cost on top of its answer.
+
+    Hedges and racers that gave no answer, and other attempts that lost to one that did. What failed by itself, what was
+    asked for that, and what a client left would have been there without hedging.
+    """
+    if len(attempts) < 2 or all(each.role not in _HEDGES for each in attempts):
+        return ()
+    left = [each for each in attempts if each.outcome is Outcome.CLIENT_GONE]
+    left.sort(key=lambda each: each.role in _HEDGES)  # what the client waited for, or would have without hedging
+    return [
+        each
+        for each in attempts
+        if each.outcome is not None
+        and (each.outcome in _LOST or (each.role in _HEDGES and each.outcome not in _COMMITTED))
+        and not (left and each is left[0])
+    ]

@@ -35,7 +35,7 @@ from tests.ledger.test_rows import hedged
 NOW = int(EPOCH) * MICRO
 DAY = datetime.fromtimestamp(EPOCH, UTC).date().isoformat()
 ESTIMATED = "10 tokens in, 20 tokens out (reported), cost $0.00000007 (estimated: $0.00 to $0.0000005)"
-OTHERS = "of that $0.00000007 by other attempts than the winner"
+OTHERS = "of that $0.00000007 added by hedging"
 Run = Callable[..., tuple[int, str, str]]
 
 

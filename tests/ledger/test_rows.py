@@ -132,7 +132,10 @@ def hedged(*, billed: bool = True) -> list[Any]:
     """A request whose hedge has won, and whose second hedge was refused."""
     lost = AttemptEnded("r1", 0, "primary", Role.PRIMARY, Outcome.SUPERSEDED, 0.0, 0.1, None, 2.5, 200, 9)
     won = AttemptEnded("r1", 1, "backup", Role.HEDGE, Outcome.WON, 2.0, 2.1, 2.5, 3.0, 200, 99, usage=Usage(7, 8))
-    bills = bill(0, 70, outcome=Outcome.SUPERSEDED, certainty=Certainty.ESTIMATED, least=0, most=500), bill(1, 30)
+    bills = (
+        bill(0, 70, outcome=Outcome.SUPERSEDED, certainty=Certainty.ESTIMATED, least=0, most=500),
+        bill(1, 30, role=Role.HEDGE),
+    )
     found = [
         RequestStarted("r1", "fast", "openai_chat", True, 0.0, arm=Arm.HEDGED),
         AttemptLaunched("r1", 0, "primary", Role.PRIMARY, 0.0),
@@ -198,14 +201,17 @@ def test_verdicts_of_gates_and_rescues_are_the_attempts() -> None:
     assert (first.rescued_after, second.rescued_after) == (None, 12)
 
 
+LOST: dict[str, Any] = {"role": Role.HEDGE, "outcome": Outcome.SUPERSEDED}
+
+
 @pytest.mark.parametrize(
     ("bills", "certainty", "cost", "least", "most", "extra"),
     [
         ([], None, None, None, None, None),
         ([bill(0, None)], "exact", None, None, None, None),
         ([bill(0, 5), bill(1, None, certainty=Certainty.AT_LEAST)], "at_least", 5, 5, None, 0),
-        ([bill(0, 5), bill(1, 7, certainty=Certainty.ESTIMATED)], "estimated", 12, 12, 12, 7),
-        ([bill(0, 5), bill(1, 7, most=None)], "exact", 12, 12, None, 7),
+        ([bill(0, 5), bill(1, 7, certainty=Certainty.ESTIMATED, **LOST)], "estimated", 12, 12, 12, 7),
+        ([bill(0, 5), bill(1, 7, most=None, **LOST)], "exact", 12, 12, None, 7),
         ([bill(0, 2**70)], "exact", MOST_NANOUSD, MOST_NANOUSD, MOST_NANOUSD, 0),
     ],
 )

@@ -60,7 +60,7 @@ Format = Literal["csv", "jsonl", "parquet"]
 def summary(since: Since = "24h", until: Until = None, ledger: Url = None, config: Config = None) -> None:
     """Show each route's requests, hedges, time to first token and cost.
 
-    Wins are the share of hedges that were faster; extra is what attempts cost whose answer nobody got, on top of the
+    Wins are the share of hedges that were faster; extra is what attempts cost that lost to others, on top of the
     rest.
     """
     from hedgerow.ledger import read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypedDict
 
-from hedgerow.cost import Bill, Certainty
+from hedgerow.cost import Bill, Certainty, added_by_hedging
 from hedgerow.events import AttemptEnded, AttemptLaunched, HedgeSkipped, RequestFinished, Role
 from hedgerow.ledger.record import Content, Record
 from hedgerow.ledger.rows import OPEN, AttemptRow, ContentRow, RequestRow
@@ -89,7 +89,7 @@ class Fold:
             billed_at=None if billed is None else clock.at(billed.at),
             unhedged_at=clock.maybe(unhedged_at),
             **_tokens(_used(finished)),
-            **_total(None if billed is None else billed.bills, winner),
+            **_total(None if billed is None else billed.bills),
         )
 
     def attempts(self, record: Record) -> list[AttemptRow]:
@@ -192,11 +192,11 @@ def _cost(bill: Bill | None) -> _Cost:
     )
 
 
-def _total(bills: Sequence[Bill] | None, winner: int | None) -> _Total:
-    """Of all attempts together: no surer than the least sure of them. `extra` is the cost of all but the winner."""
+def _total(bills: Sequence[Bill] | None) -> _Total:
+    """Of all attempts together: no surer than the least sure of them. `extra` is what hedging has added."""
     if not bills:
         return _Total(**_NO_COST, extra_nanousd=None)
-    if len(bills) == 1 and bills[0].attempt == winner:
+    if len(bills) == 1:
         return _Total(**_cost(bills[0]), extra_nanousd=None if bills[0].nanousd is None else 0)
     priced = [each for each in bills if each.nanousd is not None]
     return _Total(
@@ -204,7 +204,7 @@ def _total(bills: Sequence[Bill] | None, winner: int | None) -> _Total:
         cost_nanousd=_sum([each.nanousd for each in priced]),
         least_nanousd=_sum([each.least for each in bills if each.least is not None]),
         most_nanousd=None if any(each.most is None for each in bills) else _sum([each.most for each in bills]),
-        extra_nanousd=sum(each.nanousd or 0 for each in priced if each.attempt != winner) if priced else None,
+        extra_nanousd=_sum([each.nanousd for each in added_by_hedging(bills)] or [0]) if priced else None,
     )
 
 

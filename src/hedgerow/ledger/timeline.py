@@ -41,7 +41,7 @@ def outcome(request: RequestRow) -> Iterator[str]:
     if request.repeats:
         yield f"asked again with its idempotency key: {request.repeats}"
     yield f"cost {cost(request)}" + (
-        f", of that {usd(request.extra_nanousd)} by other attempts than the winner" if request.extra_nanousd else ""
+        f", of that {usd(request.extra_nanousd)} added by hedging" if request.extra_nanousd else ""
     )
 
 

@@ -9,7 +9,7 @@ from math import inf
 
 import numpy as np
 
-from hedgerow.cost import Certainty
+from hedgerow.cost import Certainty, added_by_hedging
 from hedgerow.events import Arm, FailureClass, Outcome, Reason, Role
 from hedgerow.report.facts import Attempt, Request
 from hedgerow.report.statistics import Numbers
@@ -119,12 +119,13 @@ class Side:
         if request.skipped is not None and not launched:
             self.skipped[request.skipped] += 1
         cost = 0
-        for index, each in enumerate(request.attempts):
+        for each in request.attempts:
             if each.nanousd is None:
                 self.unpriced += 1
-                continue
-            cost += each.nanousd
-            if index != request.winner:
+            else:
+                cost += each.nanousd
+        for each in added_by_hedging(request.attempts):
+            if each.nanousd is not None:
                 self._add_extra(each)
         self.nanousd += cost
         self._cost.append(cost)

@@ -121,11 +121,11 @@ def rates(route: Route) -> str | None:
 
 
 def costs(route: Route) -> str | None:
-    """What winners and others cost; None where prices are not known."""
+    """What hedging added to what the rest cost; None where prices are not known."""
     cost = route.cost
     if not cost.nanousd:
         return None
-    parts = [("winners", cost.nanousd - sum(cost.extra.values()), HEDGED)]
+    parts = [("the rest", cost.nanousd - sum(cost.extra.values()), HEDGED)]
     colours = {"exact": HOLDOUT, "estimated": EXTRA, "at_least": MODEL}
     parts += [(f"extra, {sure.replace('_', ' ')}", amount, colours[sure]) for sure, amount in cost.extra.items()]
     with _figure(6.2, 1.5, "costs") as (axes, out):

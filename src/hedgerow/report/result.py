@@ -59,7 +59,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the hedged side. `extra`: what attempts came to that did not win, by certainty. `share`: extra, to the rest.
+    """Of the hedged side. `extra`: what hedging added, by certainty (`added_by_hedging`). `share`: extra, to the rest.
 
     `seconds_saved` and `per_second` come from the latency model; the `measured` ones compare the sides, by request:
     `measured_nanousd` is what a hedged one costs more than one held out, dearer winners included, and

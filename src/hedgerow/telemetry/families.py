@@ -85,7 +85,7 @@ _COUNTED: Iterable[Family] = (
     _histogram("attempt_first_token_seconds", ("target",), "From an attempt's launch to its first token", LATENCY),
     _counter("tokens", ("target", "kind", "source"), "Tokens of attempts; source says how they are known"),
     _counter("cost_dollars", ("route", "target", "role", "certainty"), "What attempts cost", NANO),
-    _counter("extra_cost_dollars", ("route", "target", "outcome"), "Of it what gave no answer to a client", NANO),
+    _counter("extra_cost_dollars", ("route", "target", "outcome"), "Of it what hedging added: those that lost", NANO),
     _counter("unpriced_attempts", ("target",), "Attempts whose cost is not known, as their target has no price"),
     _counter("answers_rejected", ("route", "target", "gate"), "Answers that a gate rejected"),
     _counter("answers_not_judged", ("route",), "Answers that a gate could not judge, and let pass"),

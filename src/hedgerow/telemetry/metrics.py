@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
+from hedgerow.cost import added_by_hedging
 from hedgerow.events import (
     AnswerNotJudged,
     AnswerRejected,
     AnswerRescued,
     AttemptEnded,
-    Bill,
     BreakerChanged,
     BreakerState,
     CancelFailed,
@@ -33,8 +33,6 @@ from hedgerow.events import (
 from hedgerow.telemetry.families import LAG, Labels, Samples, add
 from hedgerow.telemetry.metrics_cells import YES_NO, Alone, Attempts, Bins, Requests, Sample
 from hedgerow.telemetry.shared_metrics import SharedMetrics
-
-_ANSWERS: Final = (Outcome.WON, Outcome.FAILED_AFTER_COMMIT)
 
 
 class Sink(Protocol):
@@ -139,13 +137,13 @@ class Metrics:
             self._count("hedges_won", route, more=int(event.winner in hedges))
 
     def _billed(self, event: RequestBilled) -> None:
-        answer = _answer(event.bills) if event.bills else None
         for bill in event.bills:
             if bill.nanousd is None:
                 self._count("unpriced_attempts", bill.target)
-                continue
-            self._costs[event.route, bill.target, bill.role, bill.certainty] += bill.nanousd
-            if bill is not answer:
+            else:
+                self._costs[event.route, bill.target, bill.role, bill.certainty] += bill.nanousd
+        for bill in added_by_hedging(event.bills):
+            if bill.nanousd is not None:
                 self._count("extra_cost_dollars", event.route, bill.target, bill.outcome, more=bill.nanousd)
 
     def _breaker(self, event: BreakerChanged) -> None:
@@ -191,8 +189,3 @@ class Metrics:
             yield "hedgerow_events_written_total", (name,), sink.written
             yield "hedgerow_events_lost_total", (name,), sink.lost
         yield "hedgerow_loop_lag_seconds", (), self.lag.value
-
-
-def _answer(bills: tuple[Bill, ...]) -> Bill:
-    """What the client was given; without such a thing the first attempt, which would have cost the same alone."""
-    return next((bill for bill in bills if bill.outcome in _ANSWERS), bills[0])
