@@ -198,7 +198,7 @@ def test_serve_says_when_it_is_ready_and_drains_on_sigterm(started: Starter) -> 
     _, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert f"hedgerow serves {ready['url']}/v1" in err
-    assert "fast  a → b, hedge after 2s, at most 10% of requests" in err
+    assert "fast  a → b, hedge after 2s, at most 10% of requests and 1 a minute, 50 at once" in err
     assert f"curl -N {ready['url']}/v1/chat/completions" in err
 
 

@@ -34,7 +34,10 @@ from tests.ledger.test_rows import hedged
 
 NOW = int(EPOCH) * MICRO
 DAY = datetime.fromtimestamp(EPOCH, UTC).date().isoformat()
-ESTIMATED = "10 tokens in, 20 tokens out (reported), cost $0.00000007 (estimated: $0.00 to $0.0000005)"
+ESTIMATED = (
+    "10 tokens in, 20 tokens out (reported), cost $0.00000007 (estimated: $0.00 to $0.0000005),"
+    " because it was broken off"
+)
 OTHERS = "of that $0.00000007 added by hedging"
 Run = Callable[..., tuple[int, str, str]]
 

@@ -156,6 +156,7 @@ def test_targets_arrive_whole_with_their_secrets(settings: Settings, tmp_path: P
                 proxy="http://me:pw@proxy.example:3128",
             ),
             price=Price(250_000_000, 2_000_000_000, 10_000_000),
+            price_from="config",
             weight=3,
             idempotency_header="X-Request-Key",
             continues=Form.PREFIX_ECHO,
@@ -178,6 +179,7 @@ def test_targets_arrive_whole_with_their_secrets(settings: Settings, tmp_path: P
             model=None,
             headers=[],
             pool=PoolSettings(ca_file=str(tmp_path / "ca.pem")),
+            beside_book="None",
         ),
         "c": TargetBlueprint(
             base_url="https://c.example/v1",
@@ -187,6 +189,7 @@ def test_targets_arrive_whole_with_their_secrets(settings: Settings, tmp_path: P
             model=None,
             headers=[],
             pool=PoolSettings(),
+            beside_book="None",
         ),
     }
 

@@ -27,7 +27,9 @@ targets:
 routes:
   fast: {targets: [a, b], hedge: {delay: 2s}}
 """
-AFTER_2S = "hedge after 2s, at most 10% of requests"
+HOST = "(as is known of that host)"
+CAP = "at most 10% of requests and 1 a minute, 50 at once"
+AFTER_2S = f"hedge after 2s, {CAP}"
 
 
 @pytest.fixture
@@ -105,6 +107,11 @@ def test_the_committed_page_is_current() -> None:
     assert page.read_text("utf-8") == reference(), "run: python -m hedgerow.cli.reference docs"
 
 
+def test_the_page_names_the_choices_of_an_option() -> None:
+    (line,) = (line for line in reference().splitlines() if line.startswith("| `--what`"))
+    assert line == "| `--what` | `requests` | Which rows. `requests`, `attempts`, `request-hours` or `attempt-hours`. |"
+
+
 def test_a_missing_library_is_named_with_the_way_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hedgerow.cli.app", None)
     assert run("serve") == 1
@@ -169,10 +176,43 @@ def test_check_config_shows_routes_targets_and_timeouts(run: Run) -> None:
     assert run.out.startswith("hedgerow.yaml: ok, 1 route, 2 targets\n")
     assert run.out.splitlines()[1:] == [
         "",
-        "fast: hedge after 2s, at most 10% of requests; first token 60s, stall 30s, total 10m",
+        f"fast: {AFTER_2S}; first token 60s, stall 30s, total 10m",
         "  a  (as asked) at http://127.0.0.1:9001/v1",
+        "     no price is known (price, server.prices), so its costs are not",
         "  b  (as asked) at http://127.0.0.1:9002/v1",
+        "     no price is known (price, server.prices), so its costs are not",
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (
+            "base_url: http://127.0.0.1:9001/v1, price: {input: 0.25, output: 2}",
+            f"$0.25 in, $2 out (as configured); a cancel bills: generated {HOST}",
+        ),
+        (
+            "base_url: https://api.openai.com/v1, model: gpt-4o, price: {input: 1, output: 2, request: 0.01}",
+            f"$1 in, $2 out, $0.01 a request (as configured); a cancel bills: generated, full unless streamed {HOST}",
+        ),
+        (
+            "base_url: http://a/v1, billed_on_cancel: none, price: {input: 1, above: {9: {input: 2}}, tiers: {x: 2%}}",
+            "$1 in, $0 out, others above 9 tokens, tier x (as configured); a cancel bills: none (as configured)",
+        ),
+        (
+            "base_url: https://api.openai.com/v1",
+            f"prices by model (genai-prices); a cancel bills: generated, full unless streamed {HOST}",
+        ),
+        (
+            "base_url: https://api.mistral.ai/v1, model: mistral-large-latest, price: {source: auto, output: 7}",
+            f"$2 in, $7 out (genai-prices, and as configured); a cancel bills: full {HOST}",
+        ),
+    ],
+)  # fmt: skip
+def test_check_config_says_what_a_target_charges_and_who_says_so(run: Run, target: str, words: str) -> None:
+    Path("hedgerow.yaml").write_text(f"targets: {{a: {{{target}}}}}\nroutes: {{fast: {{targets: [a]}}}}\n")
+    assert run("check-config") == 0
+    assert run.out.splitlines()[-1].strip() == words
 
 
 def test_check_config_shows_the_whole_of_a_long_url(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,13 +234,20 @@ def test_check_config_shows_no_hedge_where_none_can_start(run: Run, never: str) 
 @pytest.mark.parametrize(
     ("hedge", "words"),
     [
-        ("", "hedge after a delay learned from the latency, at most 10% of requests"),
-        ("{delay: p95, budget: 5%}", "hedge after p95, learned from the latency, at most 5% of requests"),
+        ("", f"hedge after a delay learned from the latency, {CAP}"),
+        (
+            "{delay: p95, budget: 5%}",
+            "hedge after p95, learned from the latency, at most 5% of requests and 1 a minute, 50 at once",
+        ),
+        ("{delay: 2s, burst: 3, per_minute: 0}", "hedge after 2s, at most 10% of requests, 3 at once"),
         ("{delay: {slo: 1.2s}, budget: off}", "hedge in time for 1.2s"),
-        ("{delay: 2s, mode: shadow}", "would hedge after 2s, at most 10% of requests"),
+        ("{delay: 2s, mode: shadow}", f"would {AFTER_2S}"),
         ("{kill_switch: true}", "no hedge: kill_switch is set"),
         ("{}, background: true", "no hedge: background is set"),
-        ("{delay: 2s}, order: rotate", "each in turn; hedge after 2s, at most 10% of requests"),
+        (
+            "{delay: 2s}, order: rotate",
+            f"each in turn; {AFTER_2S}",
+        ),
         ("{delay: 2s}, gates: {require: [finished, json], strict: true}", f"{AFTER_2S}; strict gates finished, json"),
         ("{delay: 2s}, losers: keep", f"{AFTER_2S}; losers run on for 30s"),
         ("{delay: 2s}, sticky: {by: [x-session, user]}", f"{AFTER_2S}; sessions stay (by x-session, user)"),
@@ -209,7 +256,10 @@ def test_check_config_shows_no_hedge_where_none_can_start(run: Run, never: str) 
             "{delay: 2s}, nonstream_as_stream: true, on_stall: restart",
             f"{AFTER_2S}; whole answers asked for as streams; a stalled answer is begun anew",
         ),
-        ("{delay: 2s}, order: fastest", "the fastest first; hedge after 2s, at most 10% of requests"),
+        (
+            "{delay: 2s}, order: fastest",
+            f"the fastest first; {AFTER_2S}",
+        ),
     ],
 )
 def test_check_config_says_when_and_how_often_a_route_is_hedged(run: Run, hedge: str, words: str) -> None:
@@ -223,7 +273,7 @@ def test_check_config_says_what_is_said_of_targets_in_the_order_in_which_they_ar
     first = '9002/v1", only_for: primary, first_token: 5s, api_keys: [k1, k2], max_context: 8192'
     Path("hedgerow.yaml").write_text(GOOD.replace('9001/v1"', spare).replace('9002/v1"', first))
     assert run("check-config") == 0
-    assert run.out.splitlines()[3:] == [
+    assert run.out.splitlines()[3::2] == [
         "  b  (as asked) at http://127.0.0.1:9002/v1, 2 keys, primary only, first token 5s, room for 8192 tokens",
         "  a  (as asked) at http://127.0.0.1:9001/v1, hedges only, region eu, weight 3, no vision, no json_schema",
     ]

@@ -233,7 +233,9 @@ def test_news_of_how_a_target_cancels_is_told_once() -> None:
         ]
         _, view = running.ask("GET", "/admin/api/targets")
         nothing = {"streams_stop": None, "whole_answers_stop": None, "detail": None, "probed_at": None}
-        assert view["targets"][0]["cancel"] == {**nothing, "on_failure": "warn"}
+        billed = {"stream": "generated", "whole": "generated", "from": "default"}
+        assert view["targets"][0]["cancel"] == {**nothing, "on_failure": "warn", "billed": billed}
+        assert view["targets"][0]["price"] == {"from": "none", "input": None, "output": None, "by_model": False}
 
     play(story)
 

@@ -63,7 +63,7 @@ def check_config(
     for warning in settings.warnings:
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"{file}: ok, {_count(len(settings.routes), 'route')}, {_count(len(settings.targets), 'target')}")
-    _show(settings)
+    _show(settings, file)
 
 
 def import_(
@@ -107,10 +107,19 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _show(settings: Settings) -> None:
+def _show(settings: Settings, file: Path) -> None:
     """The routes on stdout, each with its targets in order: no table, which would cut URLs to the terminal's width."""
+    from hedgerow.cli.charges import charges
+    from hedgerow.cli.reread import findings
     from hedgerow.cli.summary import hedging, more, ordering, place
+    from hedgerow.gateway.drafting import blueprint_of
+    from hedgerow.probe.store import file_of
     from hedgerow.units import show_duration
+
+    probed, remarks = findings(settings, file_of(settings, file))
+    for remark in remarks:
+        typer.echo(f"warning: {remark}", err=True)
+    drafts = blueprint_of(settings, probed=probed).targets
 
     for name, route in settings.routes.items():
         times = {
@@ -124,3 +133,4 @@ def _show(settings: Settings) -> None:
         width = max(map(len, route.targets))
         for target in route.in_order(settings.targets):
             typer.echo(f"  {target:<{width}}  {place(settings.targets[target])}")
+            typer.echo(f"  {'':<{width}}  {charges(drafts[target])}")

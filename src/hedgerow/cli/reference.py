@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import typer.main
 
@@ -67,8 +68,18 @@ def _row(parameter: Any) -> str | None:
         name = flags if parameter.is_flag else f"{flags} {parameter.metavar or ''}".rstrip()
     words, _, stated = parameter.help.partition(r"\[default: ")
     default = stated.removesuffix("]") or ("" if parameter.default in (None, False, ()) else str(parameter.default))
-    cells = (name, default and f"`{default}`", words.strip())
+    cells = (name, default and f"`{default}`", " ".join(filter(None, (words.strip(), _choices(parameter)))))
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _choices(parameter: Any) -> str:
+    """What may be given, where that is one of a few words."""
+    kind = parameter.type_descriptor.annotation
+    known: Sequence[object] = get_args(kind) if get_origin(kind) is Literal else ()
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        known = list(kind)
+    words = [f"`{getattr(each, 'value', each)}`" for each in known]
+    return f"{', '.join(words[:-1])} or {words[-1]}." if words else ""
 
 
 def main(folder: Path) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from hedgerow.policy.budget import Share
 from hedgerow.policy.delay import Auto, Fixed, Slo, show
 from hedgerow.policy.order import Fastest, Rotate
-from hedgerow.units import show_duration, show_percent
+from hedgerow.units import show_duration
 
 if TYPE_CHECKING:
     from hedgerow.config import Route, Target
@@ -59,7 +60,7 @@ def hedging(route: Route) -> str:
             when = f"in time for {show_duration(seconds)}"
         case spec:
             when = f"after {show(spec, show_duration)}, learned from the latency"
-    cap = "" if hedge.cap is None else f", at most {show_percent(hedge.cap)} of requests"
+    cap = "" if hedge.cap is None else f", at most {Share(hedge.cap, hedge.burst, hedge.per_minute).bound}"
     return f"{'would hedge' if hedge.mode == 'shadow' else 'hedge'} {when}{cap}"
 
 

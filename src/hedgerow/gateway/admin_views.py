@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import hedgerow
 from hedgerow.gateway.admin_controls import shown
 from hedgerow.policy.plan import Candidate
+from hedgerow.policy.price import show_dollars
 
 if TYPE_CHECKING:
     from hedgerow.gateway.blueprint import TargetBlueprint
@@ -83,6 +84,7 @@ def _target(gateway: Gateway, parts: Parts, name: str) -> View:
             for (watched, model), view in parts.health.breakers(now).items()
             if watched == name
         ],
+        "price": _price(target),
         "cancel": _cancel(target),
         "connections": {
             "open": pool.open,
@@ -102,6 +104,18 @@ def _cancel(target: TargetBlueprint) -> View:
         "detail": None if found is None else found.detail,
         "probed_at": None if found is None else found.at,
         "on_failure": target.on_cancel_failure,
+        "billed": {"stream": target.on_cancel, "whole": target.on_cancel_whole, "from": target.on_cancel_from},
+    }
+
+
+def _price(target: TargetBlueprint) -> View:
+    """Dollars per million tokens, exactly; null where it is not known, or by the model that is asked for."""
+    price = target.price
+    return {
+        "from": target.price_from,
+        "input": None if price is None else show_dollars(price.input),
+        "output": None if price is None else show_dollars(price.output),
+        "by_model": bool(target.listed),
     }
 
 

@@ -46,7 +46,8 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     Where `versioned` is False the URL is as SDKs take it: those of Anthropic and Google add the version of the API.
     One that `withholds` gets no header field in which a client may have a key of another place.
     `more_keys`: those beside `secret`. `only_for`: "any", "primary" or "hedge". From `price` on six fields say what it
-    charges, see `Terms`; `beside_book`: what is said of that beside the price book, None where nothing is from there.
+    charges, see `Terms`; `beside_book`: what is said of that beside the price book, None where nothing is from there;
+    `price_from` and `on_cancel_from`: who says so.
     """
 
     base_url: str
@@ -68,6 +69,8 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     on_cancel: OnCancel = OnCancel.GENERATED
     on_cancel_whole: OnCancel = OnCancel.GENERATED
     bills_refusals: bool = False
+    price_from: str = "none"
+    on_cancel_from: str = "default"
     weight: int = 1
     first_token: float | None = None
     idempotency_header: str | None = None

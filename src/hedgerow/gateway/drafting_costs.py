@@ -24,6 +24,7 @@ def costs_of(target: config.Target, file: Path | None, probed: Probed | None) ->
     price, listed = _prices(target, file)
     own = target.price
     is_from_book = own.source == "auto" if own is not None else _is_public(target.base_url)
+    found = any(stop is not None for stop in stops)
     return {
         "price": price,
         "listed": listed,
@@ -31,6 +32,8 @@ def costs_of(target: config.Target, file: Path | None, probed: Probed | None) ->
         "on_cancel": billed.stream,
         "on_cancel_whole": billed.whole,
         "bills_refusals": billed.refusals,
+        "price_from": _source(target.price, known=price is not None or bool(listed)),
+        "on_cancel_from": "config" if target.billed_on_cancel is not None else "probe" if found else "default",
     }
 
 
@@ -46,6 +49,17 @@ def _prices(target: config.Target, file: Path | None) -> tuple[Price | None, tup
         price = price_book.find(listed, model)
         return _over(own, price), ()
     return None, tuple(msgspec.structs.replace(each, price=_over(own, each.price)) for each in listed)
+
+
+def _source(own: config.Price | None, *, known: bool) -> str:
+    """Who says the price: "none", "config", "genai-prices", or both."""
+    if not known:
+        return "none"
+    if own is None:
+        return "genai-prices"
+    if own.source == "own":
+        return "config"
+    return "genai-prices, config" if own.model_fields_set - {"source"} else "genai-prices"
 
 
 def _over(own: config.Price | None, known: Price | None) -> Price | None:

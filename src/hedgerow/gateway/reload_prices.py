@@ -78,7 +78,7 @@ class PriceUpdates:
 def repriced(targets: Mapping[str, TargetBlueprint], by: Mapping[str, TargetBlueprint]) -> dict[str, TargetBlueprint]:
     """The same targets, those that have theirs from the price book, and are what they were, at their new prices."""
     return {
-        name: msgspec.structs.replace(target, price=found.price, listed=found.listed)
+        name: msgspec.structs.replace(target, price=found.price, listed=found.listed, price_from=found.price_from)
         if target.beside_book is not None and (found := by.get(name)) is not None and _same(found, target)
         else target
         for name, target in targets.items()

@@ -99,7 +99,20 @@ def _fate(attempt: AttemptRow) -> Iterator[str]:
         yield f"{_count(attempt.input_tokens)} in, {_count(attempt.output_tokens)} out ({attempt.token_source})"
     if attempt.finish_reason is not None:
         yield f"finished: {attempt.finish_reason}"
-    yield f"cost {cost(attempt)}"
+    yield f"cost {cost(attempt)}{_unsure(attempt)}"
+
+
+def _unsure(attempt: AttemptRow) -> str:
+    """Why its cost is not exact."""
+    if attempt.cost_nanousd is None or attempt.certainty == "exact":
+        return ""
+    if attempt.outcome in ("superseded", "client_gone", "rejected"):
+        return ", because it was broken off"
+    if attempt.outcome == "failed":
+        return ", because it failed under way"
+    if attempt.token_source != "reported":
+        return ", because it did not report its tokens"
+    return ", because its tier or how long its cache is kept is not told"
 
 
 def _count(number: int | None) -> str:

@@ -43,6 +43,11 @@ class Share(msgspec.Struct, frozen=True, gc=False):
         share = f"{round(self.share * _MILLION) * 100 / _MILLION:.6g}% of requests"
         return f"{share} and {self.per_minute:.6g} a minute" if self.per_minute else share
 
+    @property
+    def bound(self) -> str:
+        """All of it in words: what is earned, and how many may start at once before they are."""
+        return f"{self}, {self.burst:.6g} at once"
+
 
 HEDGES = Share(0.1, 50.0, per_minute=1.0)
 FAILOVERS = Share(0.2, 50.0, per_minute=1.0)
