@@ -250,7 +250,19 @@ def test_the_attempts_of_a_request_tell_of_each_other() -> None:
     )
     assert sums(first) == (0, 90, 590, ESTIMATED)
     assert sums(second) == (160, 160, 160, EXACT)
-    assert sums(third) == (0, 100, None, ESTIMATED)
+    assert sums(third) == (0, 90, None, ESTIMATED)
+    assert third.usage.input_tokens == 90
+
+
+def test_what_another_model_read_is_a_guess_and_no_bound() -> None:
+    """The prompt of 400 bytes was 90 tokens to it; or 900, since an image came with it."""
+    loser = end(model="x", output_limit=0)
+    for read, most in ((90, 403), (900, 900)):
+        first, _ = bills([loser, end(Outcome.WON, Usage(read, 7), attempt=1)], lambda _: TERMS)
+        assert sums(first) == (0, read, most, ESTIMATED)
+    begun = end(usage=partial(80, 3), model="x", output_limit=3)
+    first, _ = bills([begun, end(Outcome.WON, Usage(90, 7), attempt=1)], lambda _: TERMS)
+    assert first.usage.input_tokens == 80  # its own word goes first
 
 
 def test_what_is_only_handed_through_has_no_price() -> None:
@@ -292,7 +304,7 @@ failures = st.none() | st.sampled_from([REFUSED, STALLED, CUT, IN_STREAM, FILTER
     tier=st.sampled_from([None, "flex", "default", "scale"]),
     price=prices,
     mode=st.sampled_from(list(OnCancel)),
-    told=st.builds(Told, counts, counts),
+    told=st.builds(Told, counts, counts, counts),
     stream=st.booleans(),
 )
 def test_the_guess_lies_within_its_bounds_and_never_above_the_limit_of_tokens(

@@ -29,10 +29,14 @@ _DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest|v\d+(?::\d+)?)$")
 
 
 class Told(NamedTuple):
-    """Tokens by other attempts of the request: of the prompt (None: none is of this model), and of an answer."""
+    """Tokens by other attempts of the request: of the prompt (None: none is of this model), and of an answer.
+
+    `likely_input`: of the prompt, by any model.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    likely_input: int | None = None
 
 
 class _Read(NamedTuple):
@@ -117,10 +121,11 @@ def _told(end: AttemptEnded, ends: Sequence[AttemptEnded]) -> Told:
     ]
     # One that went on with an answer had more to read.
     same = [each for each in whole if each[0].input_tokens == end.input_tokens]
-    alike = (usage.input_tokens for other, usage in same if model_of(other.model) == model_of(end.model))
+    read = [(usage.input_tokens, other.model) for other, usage in same if usage.input_tokens is not None]
     return Told(
-        next((tokens for tokens in alike if tokens is not None), None),
+        next((tokens for tokens, model in read if model_of(model) == model_of(end.model)), None),
         next((usage.output_tokens for _, usage in whole if usage.output_tokens is not None), None),
+        next((tokens for tokens, _ in read), None),
     )
 
 
@@ -171,17 +176,23 @@ def _estimated(end: AttemptEnded, price: Price | None, mode: OnCancel, told: Tol
         least = min(each.cheapest_input.cost(read.least, made.least) for each in tiers)
     cached, written = usage.cached_input_tokens or 0, usage.cache_write_tokens or 0
     longer = usage.cache_write_1h_tokens or 0
-    guess = (plain or rates).cost(read.guess, made.guess, cached, written, longer)
+    guess = max(least, (plain or rates).cost(read.guess, made.guess, cached, written, longer))
+    guess = guess if most is None else min(guess, most)  # a longer prompt may be cheaper, by odd prices
     filled = msgspec.structs.replace(usage, input_tokens=read.guess, output_tokens=made.guess)
     return _bill(end, filled, price, least, guess, most)
 
 
 def _read(end: AttemptEnded, usage: Usage, told: Told, *, came: bool) -> _Read:
-    """The prompt: as the attempt itself, or another of the same model, reported it, else by its size in bytes."""
+    """The prompt: as the attempt itself, or another of the same model, reported it, else by its size in bytes.
+
+    What another model has read of it is a better guess than its size, and bounds nothing: their tokens differ.
+    """
     known = usage.input_tokens if came and usage.input_tokens is not None else told.input_tokens
     if known is not None:
         return _Read(known, known, known)
     guess = end.input_tokens if usage.input_tokens is None else usage.input_tokens
+    if told.likely_input is not None:
+        guess = told.likely_input
     return _Read(0, guess, max(guess, _bytes(end)))
 
 
