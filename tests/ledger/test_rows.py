@@ -212,6 +212,9 @@ LOST: dict[str, Any] = {"role": Role.HEDGE, "outcome": Outcome.SUPERSEDED}
         ([bill(0, 5), bill(1, None, certainty=Certainty.AT_LEAST)], "at_least", 5, 5, None, 0),
         ([bill(0, 5), bill(1, 7, certainty=Certainty.ESTIMATED, **LOST)], "estimated", 12, 12, 12, 7),
         ([bill(0, 5), bill(1, 7, most=None, **LOST)], "exact", 12, 12, None, 7),
+        ([bill(0, 5), bill(1, None)], "at_least", 5, 5, None, 0),
+        ([bill(0, None), bill(1, 7, certainty=Certainty.ESTIMATED, **LOST)], "at_least", 7, 7, None, 7),
+        ([bill(0, None), bill(1, None)], "exact", None, None, None, None),
         ([bill(0, 2**70)], "exact", MOST_NANOUSD, MOST_NANOUSD, MOST_NANOUSD, 0),
     ],
 )

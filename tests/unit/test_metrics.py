@@ -22,10 +22,15 @@ from hedgerow.events import (
     Usage,
 )
 from hedgerow.gateway.listening import Loudly
+from hedgerow.gateway.metrics_gauges import gauges
+from hedgerow.policy.breaker import BreakerView
+from hedgerow.policy.health import Health
 from hedgerow.telemetry.families import FAMILIES, LATENCY, Kind, Samples, add, merge
 from hedgerow.telemetry.metrics import Metrics
+from hedgerow.testing import VirtualLoop, run_virtual
 from tests.effects.support import BROKEN, HELLO, LATE, QUICK, STREAM, WHOLE, Sent, Story, every, settings, tell, token
-from tests.engine.scripted import JSON, Answer, Script
+from tests.engine.scripted import JSON, Answer, Script, ScriptedPool
+from tests.engine.test_judgement import Town, broken
 
 HEDGING = {"routes.<name>.hedge.delay": "500ms", "routes.<name>.hedge.budget": "off"}
 
@@ -120,12 +125,19 @@ USAGE = b'"usage":{"prompt_tokens":40,"completion_tokens":7,"prompt_tokens_detai
 SAID = HELLO[:-1] + b"," + USAGE + b"}"
 REPORTED = Answer([(0.2, SAID)], headers=JSON)
 FLEX = Answer([(0.2, SAID[:-1] + b',"service_tier":"flex"}')], headers=JSON)
+ASKED_FLEX = Answer([(0.2, FLEX.chunks[0][1])], headers=JSON)
+PLAIN_TIER = Answer([(0.2, SAID[:-1] + b',"service_tier":"default"}')], headers=JSON)
 SILENT_ON_USAGE = Answer([(0.2, HELLO)], headers=JSON)
 LATE_REPORTED = Answer([(1.5, SAID)], headers=JSON)
-STREAMED = Answer(
-    [(0.1, token("hello")), (0.3, b'data: {"choices":[],' + USAGE + b"}\n\n"), (0.0, b"data: [DONE]\n\n")]
+DONE = (0.0, b"data: [DONE]\n\n")
+STREAMED = Answer([(0.1, token("hello")), (0.3, b'data: {"choices":[],' + USAGE + b"}\n\n"), DONE])
+FLEX_STREAM = Answer(
+    [STREAMED.chunks[0], (0.3, STREAMED.chunks[1][1].replace(b"{", b'{"service_tier":"flex",', 1)), DONE]
 )
 PRICED = {**HEDGING, "targets.<name>.price": {"input": 0.25, "output": 2}}
+
+
+TIERS = {**PRICED, "targets.<name>.price": {"input": 0.25, "output": 2, "tiers": {"flex": "50%"}}}
 
 
 def rounded(samples: Samples) -> dict[str, dict[tuple[str, ...], object]]:
@@ -139,11 +151,14 @@ def rounded(samples: Samples) -> dict[str, dict[tuple[str, ...], object]]:
     }
 
 
-@pytest.mark.parametrize("changes", [HEDGING, PRICED], ids=["unpriced", "priced"])
-@pytest.mark.parametrize("first", [REPORTED, FLEX, SILENT_ON_USAGE, LATE_REPORTED, STREAMED, BROKEN, LATE])
+@pytest.mark.parametrize("changes", [HEDGING, PRICED, TIERS], ids=["unpriced", "priced", "tiers"])
+@pytest.mark.parametrize(
+    "first",
+    [REPORTED, FLEX, ASKED_FLEX, FLEX_STREAM, PLAIN_TIER, SILENT_ON_USAGE, LATE_REPORTED, STREAMED, BROKEN, LATE],
+)
 def test_what_is_counted_without_events_is_what_they_would_say(changes: Mapping[str, object], first: Script) -> None:
-    body = STREAM if first in (STREAMED, LATE) else WHOLE
-    if first is FLEX:
+    body = STREAM if first in (STREAMED, FLEX_STREAM, LATE) else WHOLE
+    if first is ASKED_FLEX:
         body = body[:-1] + b',"service_tier":"flex"}'
     asked = every(10.0, 3, like=Sent(body=body))
     asked.append(Sent(50.0, leaves_after=0.05))
@@ -152,7 +167,7 @@ def test_what_is_counted_without_events_is_what_they_would_say(changes: Mapping[
     tell(settings(changes), {"a": first, "b": REPORTED}, asked, listener=metrics)
     metrics.asked = dict  # scripted pools have nothing to say
     assert rounded(metrics.samples()) == rounded(told)
-    assert bool(metrics._alone) == (first in (REPORTED, STREAMED))
+    assert bool(metrics._alone) == (first in (REPORTED, PLAIN_TIER, STREAMED) and changes is not TIERS)
 
 
 def test_events_are_made_where_anybody_else_wants_them() -> None:
@@ -190,6 +205,16 @@ def test_a_request_alone_has_no_extra_cost_and_one_without_a_price_is_counted_ap
     assert "hedgerow_extra_cost_dollars_total" not in billed(gone)
     unpriced = Bill(0, "a", Role.PRIMARY, Outcome.WON, Usage(10, 1), Certainty.EXACT)
     assert billed(unpriced)["hedgerow_unpriced_attempts_total"] == {("a",): 1}
+
+
+def test_what_is_only_handed_through_does_not_lack_a_price() -> None:
+    passed = Sent(path=b"/v1/files", method=b"GET", body=b"")
+    for changes, unpriced in ((PRICED, {}), (HEDGING, {("a",): 1})):
+        story = tell(
+            settings(changes), {"a": [Answer([(0.1, b"{}")], headers=JSON), REPORTED]}, [passed, Sent(9.0, WHOLE)]
+        )
+        assert len(story.of(RequestBilled)) == 2
+        assert counted(story).get("hedgerow_unpriced_attempts_total", {}) == unpriced
 
 
 def finished(first: float | None, unhedged: float | None) -> RequestFinished:
@@ -268,6 +293,31 @@ def test_buckets_of_another_version_are_left_out() -> None:
     series = {("a",): [1, 1, 0.5]}
     add(series, ("a",), [1, 1, 1, 0.5])  # type: ignore[arg-type]  # the list's values may be any number
     assert series == {("a",): [1, 1, 0.5]}
+
+
+def test_breakers_are_looked_through_once_for_all_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By target and model there may be very many, and a scrape holds up requests."""
+    looked: list[int] = []
+    real = Health.breakers
+
+    def breakers(health: Health, now: float) -> dict[tuple[str, str], BreakerView]:
+        looked.append(1)
+        return real(health, now)
+
+    async def main(loop: VirtualLoop) -> Samples:
+        town = Town(loop, {"targets.<name>.breaker.failures": 2}, {"a": broken(), "c": broken()})
+        await town.steady(30, 1.0)
+        monkeypatch.setattr(Health, "breakers", breakers)
+        for count in ("idle", "open", "connecting", "waiting"):  # of connections, which these pools have none of
+            monkeypatch.setattr(ScriptedPool, count, 0, raising=False)
+        samples = gauges(town.gateway, 0.0)
+        town.gateway.close()
+        return samples
+
+    found = run_virtual(main)["hedgerow_breakers"]
+    assert looked == [1]
+    assert {target: found[target, "open"] for target in "abc"} == {"a": 1, "b": 0, "c": 0}
+    assert found["b", "closed"] == 1
 
 
 def test_every_metric_counted_is_a_family_with_as_many_labels() -> None:

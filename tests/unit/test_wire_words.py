@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.events import Headers
+from hedgerow.policy.price import STANDARD
 from hedgerow.wire import lookup
 from hedgerow.wire.base import Accepted, Scanner
-from hedgerow.wire.words import NO_WORDS, Words
+from hedgerow.wire.words import NO_WORDS, Words, tier_at_end
 
 CHAT, TEXT = b"/v1/chat/completions", b"/v1/completions"
 RESPONSES, MESSAGES = b"/v1/responses", b"/v1/messages"
@@ -185,6 +186,30 @@ def test_a_stream_says_why_it_ended_and_how_it_was_served(name: str) -> None:
     path, events, said = STREAMS[name]
     assert read(scanner_of(path), events) == said
     assert read(scanner_of(path), [b"".join(events)]) == said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_quick_look_at_the_tier_sees_the_same(name: str) -> None:
+    path, events, said = STREAMS[name]
+    scanner = scanner_of(path)
+    read(scanner, events)
+    found = scanner.tier()
+    assert (None if found in STANDARD else found) == (None if said.service_tier in STANDARD else said.service_tier)
+
+
+@pytest.mark.parametrize(
+    ("text", "tier"),
+    [
+        (b'{"service_tier":"flex","usage":{}}', "flex"),
+        (b'{"service_tier" : "default"}\n{"a":1,"service_tier":\t"flex"}', "flex"),
+        (b'{"service_tier":null}', None),
+        (b'{"service_tier":["flex"]}', None),
+        (b'{"content":"\\"service_tier\\": \\"flex\\""}', None),
+        (b"", None),
+    ],
+)
+def test_a_tier_is_found_where_json_has_it(text: bytes, tier: str | None) -> None:
+    assert tier_at_end(text) == tier
 
 
 @given(st.sampled_from(NAMES), st.lists(st.integers(0, 20_000), max_size=30))

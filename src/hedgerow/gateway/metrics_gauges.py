@@ -49,8 +49,10 @@ def _all(gateway: Gateway, epoch: float) -> Iterable[_Sample]:
             yield from _route(gateway, parts, name, now)
         funds = parts.shared.funds
         yield from _budget("server", "", funds.everybody.state(funds.at(now)))
+        # By target and model, and models are what clients may choose: there may be very many.
+        breakers = Counter((target, view.state) for (target, _), view in parts.health.breakers(now).items())
         for name in parts.pools:
-            yield from _target(parts, name, now)
+            yield from _target(parts, name, breakers, now)
 
 
 def _flying(gateway: Gateway, parts: Parts) -> Iterable[_Sample]:
@@ -92,17 +94,14 @@ def _budget(scope: str, route: str, state: Mapping[str, Any]) -> Iterable[_Sampl
             yield "budget_limit_dollars", (scope, route, window), money["limit"]
 
 
-def _target(parts: Parts, name: str, now: float) -> Iterable[_Sample]:
+def _target(parts: Parts, name: str, breakers: Counter[tuple[str, BreakerState]], now: float) -> Iterable[_Sample]:
     target, pool = parts.blueprint.targets[name], parts.pools[name].pool
     yield "pool_connections", (name, "idle"), pool.idle
     yield "pool_connections", (name, "busy"), pool.open - pool.idle
     yield "pool_connections", (name, "connecting"), pool.connecting
     yield "pool_waiting", (name,), pool.waiting
     for state in BreakerState:
-        yield "breakers", (name, str(state)), 0
-    for (watched, _), view in parts.health.breakers(now).items():  # by model, which clients may choose
-        if watched == name:
-            yield "breakers", (name, str(view.state)), 1
+        yield "breakers", (name, str(state)), breakers[name, state]
     keys = [Candidate(name, account) for account in (target.account, *(key.account for key in target.more_keys))]
     yield "target_out", (name,), int(all(parts.health.out_until(key, now) is not None for key in keys))
     for number, key in enumerate(keys, 1):

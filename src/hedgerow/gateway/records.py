@@ -27,6 +27,7 @@ from hedgerow.events import (
 )
 from hedgerow.policy.billing import bills, reported_cost
 from hedgerow.policy.gates.gate import Rejection
+from hedgerow.policy.price import STANDARD
 from hedgerow.usage import MOST_TOKENS
 from hedgerow.wire.override import limit_with
 from hedgerow.wire.scan import CHARACTERS_PER_TOKEN
@@ -133,7 +134,8 @@ def won_alone(flight: Landing, winner: Attempt, usage: Usage | None) -> bool:
         return False
     if flight.rescue is not None or flight.aftermath is not None or winner.rejection is not None:
         return False
-    if flight.facts.service_tier is not None:  # the answer says which one it got, and that decides the price
+    tier = None if winner.scanner is None else winner.scanner.tier()
+    if tier is not None and tier.lower() not in STANDARD:  # it decides the price
         return False
     target = winner.target
     usage = None if usage is None else usage.bounded()

@@ -199,8 +199,9 @@ def _total(bills: Sequence[Bill] | None) -> _Total:
     if len(bills) == 1:
         return _Total(**_cost(bills[0]), extra_nanousd=None if bills[0].nanousd is None else 0)
     priced = [each for each in bills if each.nanousd is not None]
+    surest = max((each.certainty for each in bills), key=_SURER.index)
     return _Total(
-        certainty=max((each.certainty for each in bills), key=_SURER.index),
+        certainty=Certainty.AT_LEAST if 0 < len(priced) < len(bills) else surest,  # the others cost something, too
         cost_nanousd=_sum([each.nanousd for each in priced]),
         least_nanousd=_sum([each.least for each in bills if each.least is not None]),
         most_nanousd=None if any(each.most is None for each in bills) else _sum([each.most for each in bills]),

@@ -139,7 +139,8 @@ class Metrics:
     def _billed(self, event: RequestBilled) -> None:
         for bill in event.bills:
             if bill.nanousd is None:
-                self._count("unpriced_attempts", bill.target)
+                if bill.least is None:  # else nobody counts its tokens: it is only handed through
+                    self._count("unpriced_attempts", bill.target)
             else:
                 self._costs[event.route, bill.target, bill.role, bill.certainty] += bill.nanousd
         for bill in added_by_hedging(event.bills):

@@ -100,6 +100,10 @@ class MessageStream(StreamScanner):
         said, tokens = super().words(), self._tokens
         return words(self._reason or said.finish_reason, tokens.service_tier if tokens is not None else None)
 
+    def tier(self) -> str | None:
+        """As in `words`."""
+        return None if self._tokens is None else words(None, self._tokens.service_tier).service_tier
+
     def judge_document(self, body: bytes) -> Verdict:
         """A message that came whole is passed on as the stream that was asked for; an error is one in any form."""
         verdict = judge(body, self._headers, may_be_empty=self.may_be_empty)

@@ -114,6 +114,9 @@ class Scanner(typing.Protocol):
     def words(self) -> Words:
         """What the upstream has said of its answer; asked after `ending`."""
 
+    def tier(self) -> str | None:
+        """As in `words`, by a quick look."""
+
 
 class Protocol(ABC):
     """One wire protocol, e.g. OpenAI chat completions."""

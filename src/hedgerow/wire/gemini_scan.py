@@ -121,6 +121,10 @@ class GeminiStream(StreamScanner):
         """The reason may be told long before the end, in a large event; the tier is told in the head."""
         return words(self._reason or super().words().finish_reason, tier_in(self._headers))
 
+    def tier(self) -> str | None:
+        """As in `words`."""
+        return tier_in(self._headers)
+
     def _judge_instead(self, document: bytes, instead: bytes, headers: Headers) -> Verdict:
         verdict = judge(document, self._headers)
         if isinstance(verdict, Failure) and verdict.kind is not FailureClass.EMPTY:
@@ -172,6 +176,10 @@ class GeminiBody(WholeBody):
     def words(self) -> Words:
         """What the answer says of itself, and its head."""
         return words(read_words(self.document).finish_reason, tier_in(self.headers))
+
+    def tier(self) -> str | None:
+        """As in `words`."""
+        return tier_in(self.headers)
 
     def judge(self, body: bytes) -> Verdict:
         """Whether this is an adequate answer."""

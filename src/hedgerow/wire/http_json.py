@@ -123,6 +123,9 @@ class OpaqueStream:
         """Nothing of it is understood."""
         return NO_WORDS
 
+    def tier(self) -> str | None:
+        return None
+
 
 class AnyBody(WholeBody):
     """A whole body: not empty, no HTML page, whole JSON where it is JSON, and no error in it."""

@@ -109,3 +109,6 @@ class _Anything:
 
     def words(self) -> Words:
         return NO_WORDS
+
+    def tier(self) -> str | None:
+        return None

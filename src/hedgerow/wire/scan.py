@@ -15,7 +15,7 @@ import msgspec
 from hedgerow.events import Failure, FailureClass, Headers, Usage, UsageSource
 from hedgerow.wire.base import Accepted, Ending, Verdict
 from hedgerow.wire.sse import BOM, MAX_EVENT, Blocks, keep, payloads, without_bom
-from hedgerow.wire.words import Words
+from hedgerow.wire.words import Words, tier_at_end
 
 _BLANK = b" \t\r\n" + BOM
 _DOCUMENT = (b"{", b"[")
@@ -174,6 +174,10 @@ class StreamScanner(ABC):
         if self._instead:
             return self.words_in(self._instead)
         return self._words_of(self.held()[-_LATE:] if self._held else self._before + self._last)
+
+    def tier(self) -> str | None:
+        """The one that the last events name."""
+        return tier_at_end(self._instead or self._before + self._last)
 
     # For protocols.
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from hedgerow.events import Failure, FailureClass, Headers, Usage
 from hedgerow.wire.base import Accepted, Ending, Verdict
 from hedgerow.wire.sse import BOM, without_bom
-from hedgerow.wire.words import NO_WORDS, Words
+from hedgerow.wire.words import NO_WORDS, Words, tier_at_end
 
 _EVENT_STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
 
@@ -60,6 +60,10 @@ class WholeBody(ABC):
     def words(self) -> Words:
         """None that are known."""
         return NO_WORDS
+
+    def tier(self) -> str | None:
+        """The one that the document names last."""
+        return tier_at_end(self.document)
 
 
 def is_event_stream(body: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -31,6 +32,16 @@ def words(finish_reason: Any, service_tier: Any = None) -> Words:
         finish_reason if finish_reason and isinstance(finish_reason, str) else None,
         service_tier if service_tier and isinstance(service_tier, str) else None,
     )
+
+
+def tier_at_end(text: bytes) -> str | None:
+    """The tier that is named last in this JSON, or these events, found without decoding them."""
+    at = text.rfind(b'"service_tier"')
+    found = None if at < 0 else _NAMED.match(text, at)
+    return None if found is None else found[1].decode("utf-8", "replace")
+
+
+_NAMED = re.compile(rb'"service_tier"\s*:\s*"([^"]+)"')
 
 
 def tier_in(headers: Headers) -> str | None:
