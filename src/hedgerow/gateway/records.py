@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from hedgerow.gateway.target import Target
 
 log = logging.getLogger("hedgerow.gateway")
-_WON, _PRIMARY = Outcome.WON, Role.PRIMARY  # a member of an enum is slow to look up
+_WON, _PRIMARY, _ESTIMATED = Outcome.WON, Role.PRIMARY, UsageSource.ESTIMATED  # members of enums are slow to look up
 _OUR_FAULT = Failure(FailureClass.PROTOCOL, "hedgerow itself failed; its log says how")
-_ESTIMATED = UsageSource.ESTIMATED
 _WORD = 200
 """Characters of a model's name, and of an upstream's own words, that are told; anything may be sent."""
 
