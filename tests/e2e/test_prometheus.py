@@ -33,7 +33,7 @@ FAILS = script(status=500)
 RARE = {
     "HedgerowThrashing", "HedgerowBudgetExhausted", "HedgerowBreakerOpen", "HedgerowTargetOut", "HedgerowCancelFailure",
     "HedgerowExtraCostHigh", "HedgerowCostAnomaly", "HedgerowRecordsLost", "HedgerowFirstTokenSlow",
-    "HedgerowReloadFailed", "HedgerowLoopLag",
+    "HedgerowLedgerBehind", "HedgerowReloadFailed", "HedgerowLoopLag",
     "Delay in force.A",  # it is fixed here
     "Rate limits left.A",  # the lab reports none
     "Targets out, or deaf to cancelling.B",  # nobody has probed
