@@ -21,7 +21,10 @@ Result = dict[str, float | str]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One measured run. Durations in seconds; `interval` paces the streams, `window` sends them in lock-step."""
+    """One measured run. Durations in seconds; `interval` paces the streams, `window` sends them in lock-step.
+
+    `rate` is how many requests are sent a second, whatever becomes of earlier ones; 0 sends each when the last is over.
+    """
 
     name: str
     mode: str
@@ -31,6 +34,7 @@ class Run:
     window: int = 0
     interval: float = 0.0
     chunks: int = 200
+    rate: float = 0.0
 
     def line(self, *, port: int, pid: int, spin: bool) -> str:
         """The words that the load generator reads."""
@@ -45,6 +49,7 @@ class Run:
             "chunks": self.chunks,
             "window": self.window,
             "interval_us": round(self.interval * 1e6),
+            "rate": self.rate,
         }
         return " ".join(f"{key}={value}" for key, value in words.items())
 

@@ -1,6 +1,8 @@
 """What the ledger costs: the pipeline alone, then a gateway without and with it, in turns.
 
-Run: python -m bench.ledger [ROUNDS]
+Run: python -m bench.ledger [--paced] [ROUNDS]
+
+With --paced requests come at fixed rates, whatever becomes of earlier ones: what a user's p99 is made of.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +43,8 @@ GOAL = 5_000
 """Requests per second into SQLite."""
 REQUESTS = 50_000
 RUNS = (Run("1 connection", "json", 1, 2.0, 1.0), Run("64 connections", "json", 64, 4.0, 3.0))
+PACED = tuple(Run(f"{rate:,}/s", "json", 64, 5.0, 2.0, rate=rate) for rate in (1_000, 2_500, 5_000))
+SHOWN = "us_per_request", "rps", "p50_us", "p99_us", "p999_us"
 
 
 def told(number: int, at: float) -> Iterator[Event]:
@@ -104,31 +108,37 @@ NAMES = "without", "with"
 PEERS = (replace(HEDGEROW, name="without"), replace(HEDGEROW, name="with", launch=with_ledger))
 
 
-def gateways(rounds: int) -> None:
+def gateways(rounds: int, runs: Sequence[Run]) -> None:
     """Throughput and latency of a gateway, without and with, in turns; and whether all was written."""
     load_core, _ = cores()
     program, found = build(WORK), HEDGEROW.install()
     results: dict[tuple[str, str], list[dict[str, float]]] = {}
     for number in range(rounds):
         for peer in PEERS if number % 2 == 0 else PEERS[::-1]:
-            for run, result in _measured(peer, program, found, load_core):
+            for run, result in _measured(peer, runs, program, found, load_core):
                 results.setdefault((peer.name, run), []).append(result)
             say(f"  round {number + 1}: {peer.name}")
-    for name in (each.name for each in RUNS):
-        print(name)
-        for key in ("us_per_request", "rps", "p50_us", "p99_us"):
-            without, with_ = (statistics.median(each[key] for each in results[peer, name]) for peer in NAMES)
-            print(f"  {key:16}{without:12,.0f} without{with_:12,.0f} with{with_ / without:8.2f} of it")
+    for name in (each.name for each in runs):
+        print(f"{name}; medians of {rounds} rounds, and the lowest and highest ratio of one round")
+        for key in SHOWN:
+            without, with_ = ([each[key] for each in results[peer, name]] for peer in NAMES)
+            middle = statistics.median(without), statistics.median(with_)
+            ratios = sorted(b / a for a, b in zip(without, with_, strict=True))
+            said = f"{middle[0]:12,.0f} without{middle[1]:12,.0f} with{statistics.median(ratios):8.2f} of it"
+            print(f"  {key:16}{said}  ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    print(f"load average: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores")
 
 
-def _measured(peer: Peer, program: Path, found: Installed, core: int) -> Iterator[tuple[str, dict[str, float]]]:
+def _measured(
+    peer: Peer, runs: Sequence[Run], program: Path, found: Installed, core: int
+) -> Iterator[tuple[str, dict[str, float]]]:
     port = free_port()
     setup = Setup(port=port, upstream=port + 2, work=WORK / f"ledger-{peer.name}")
     load = LoadGenerator(program, core=core, upstream_port=setup.upstream, path=peer.path, model=peer.model, headers={})
     answered = 0.0
     with load, started(peer, found, setup, core="0-1") as running:
         time.sleep(3.0)  # the writer, if there is one, has started
-        for run in RUNS:
+        for run in runs:
             result = load.measure(run, port=running.port, pid=running.pid, spin=False)
             yield run.name, {key: float(value) for key, value in result.items() if isinstance(value, int | float)}
             answered += float(result["requests"])
@@ -140,14 +150,19 @@ def _measured(peer: Peer, program: Path, found: Installed, core: int) -> Iterato
 
 
 def main() -> None:
-    """Print both parts."""
+    """Print both parts; paced, the second."""
+    words = [word for word in sys.argv[1:] if word != "--paced"]
+    rounds = int(words[0]) if words else 3
+    if "--paced" in sys.argv:
+        gateways(rounds, PACED)
+        return
     with tempfile.TemporaryDirectory() as folder:
         micros, worked, rate, lost = asyncio.run(alone(f"sqlite:///{folder}/l.db"))
     verdict = "ok" if rate >= GOAL and not lost else "short"
     print(f"alone: {micros:.1f} us of CPU per request in the gateway, {worked:.0f} in the writer, {lost} lost")
     print(f"a core that it has for itself would write {1e6 / worked:,.0f} requests/s, here it was {rate:,.0f}")
     print(f"goal: {GOAL:,} requests/s: {verdict}")
-    gateways(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    gateways(rounds, RUNS)
 
 
 if __name__ == "__main__":

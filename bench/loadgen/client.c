@@ -1,4 +1,6 @@
-/* Closed-loop clients: each sends the next request when it has the whole answer to the last, and checks every answer. */
+/* Clients; every answer is checked. In a closed loop each sends the next request when it has the whole answer to the last.
+ * With a rate, requests are due at even times, and wait for a free connection where there is none: their time runs from
+ * when they were due, so that a gateway that falls behind is not asked less and made to look quick. */
 #include "loadgen.h"
 
 #include <errno.h>
@@ -29,6 +31,9 @@ static int client_count;
 static char *request;
 static size_t request_len, request_rid_at, request_stream_at;
 static uint64_t last_rid;
+static struct client **idle; /* connected and without a request, where there is a rate */
+static int idle_count;
+static uint64_t first_due, due_count;
 
 void client_init(const char *path, const char *model, const char *headers, size_t body_bytes) {
     char *body = malloc(body_bytes + 1024);
@@ -76,14 +81,19 @@ void clients_start(void) {
     client_count = scenario.conns;
     clients = calloc((size_t)client_count, sizeof(struct client *));
     if (!clients) die("calloc");
+    idle = calloc((size_t)client_count, sizeof(struct client *));
+    if (!idle) die("calloc");
+    first_due = now_ns();
     for (int i = 0; i < client_count; i++) connect_client(i);
 }
 
 void clients_stop(void) {
     for (int i = 0; i < client_count; i++) loop_close(&clients[i]->link);
     free(clients);
-    clients = NULL;
-    client_count = 0;
+    free(idle);
+    clients = idle = NULL;
+    client_count = idle_count = 0;
+    due_count = 0;
 }
 
 int clients_streaming(void) {
@@ -101,6 +111,8 @@ double clients_oldest_wait_s(void) {
 
 static void reconnect(struct client *c) {
     int index = c->index;
+    for (int i = 0; i < idle_count; i++)
+        if (idle[i] == c) idle[i--] = idle[--idle_count];
     loop_close(&c->link);
     connect_client(index);
 }
@@ -114,15 +126,28 @@ static void write_request(struct client *c) {
     else if (resumed) loop_want(&c->link, EPOLLIN);
 }
 
-static void next_request(struct client *c) {
+static void begin_request(struct client *c, uint64_t began) {
     reader_reset(&c->response, true);
     c->rid = ++last_rid;
     c->waiting = true;
     c->broken = c->done = c->finished = false;
     c->sent = c->text_len = 0;
     c->next_seq = 0;
-    c->began = now_ns();
+    c->began = began;
     write_request(c);
+}
+
+static uint64_t due_at(uint64_t number) { return first_due + (uint64_t)((double)number * 1e9 / scenario.rate); }
+
+uint64_t clients_next_due(void) { return scenario.rate > 0 && idle_count ? due_at(due_count) : UINT64_MAX; }
+
+void clients_tick(uint64_t now) {
+    for (uint64_t due; (due = clients_next_due()) <= now; due_count++) begin_request(idle[--idle_count], due);
+}
+
+static void next_request(struct client *c) {
+    if (scenario.rate > 0) idle[idle_count++] = c;
+    else begin_request(c, now_ns());
 }
 
 /* One content chunk: it must be ours and the next in order. */

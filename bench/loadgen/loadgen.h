@@ -5,7 +5,7 @@
  * chunk" to "client has it" needs no clock but one.
  *
  * main.c      options, event loop, scenarios read from standard input, report
- * client.c    closed-loop clients; every answer is checked
+ * client.c    clients, in a closed loop or at a fixed rate; every answer is checked
  * upstream.c  the mock provider: JSON and SSE chat completions
  * http.c      incremental reader of HTTP/1.1 messages, used by both sides
  * measure.c   percentiles, CPU and memory of the gateway's process tree
@@ -71,6 +71,7 @@ struct scenario {
     int chunks;         /* content chunks in one stream */
     int window;         /* lock-step: so many chunks of a stream under way at once; 0: paced or all at once */
     uint64_t interval;  /* paced: nanoseconds between two chunks of a stream; 0 with window 0: all at once */
+    double rate;        /* requests per second, due at even times whatever becomes of earlier ones; 0: closed loop */
     double warm, dur;   /* seconds */
     int pid;            /* root of the gateway's process tree, 0 for none */
 };
@@ -128,6 +129,8 @@ void client_init(const char *path, const char *model, const char *headers, size_
 void clients_start(void);
 void clients_stop(void);
 void client_event(struct link *l, uint32_t events);
+void clients_tick(uint64_t now);     /* at a fixed rate: sends what is due, as far as connections are free */
+uint64_t clients_next_due(void);     /* UINT64_MAX when nothing is, or no connection is free */
 int clients_streaming(void);         /* streams that have had content and are still open */
 double clients_oldest_wait_s(void);  /* age of the oldest request without a complete answer */
 

@@ -5,7 +5,7 @@
  * The mock upstream serves until standard input ends. Each line of standard input is one measured run, as key=value
  * words, answered with one line of JSON:
  *
- *   mode=json|sse port=N conns=N dur=S warm=S [spin=1] [pid=N] [chunks=N] [window=N | interval_us=N]
+ *   mode=json|sse port=N conns=N dur=S warm=S [rate=N] [spin=1] [pid=N] [chunks=N] [window=N | interval_us=N]
  */
 #include "loadgen.h"
 
@@ -74,7 +74,9 @@ static void bury_dead(void) {
 /* Waits for events, at most until `deadline`, and handles one batch of them. True when standard input has a line. */
 static bool turn(uint64_t deadline, bool spin) {
     struct epoll_event events[BATCH];
-    uint64_t now = now_ns(), due = upstream_next_due(), until = due < deadline ? due : deadline;
+    uint64_t now = now_ns(), due = upstream_next_due(), asked = clients_next_due();
+    uint64_t until = due < deadline ? due : deadline;
+    if (asked < until) until = asked;
     struct timespec wait = {.tv_nsec = until <= now ? 0 : until - now < IDLE_WAIT_NS ? (long)(until - now) : IDLE_WAIT_NS};
     int n = spin ? epoll_wait(epoll_fd, events, BATCH, 0) : epoll_pwait2(epoll_fd, events, BATCH, &wait, NULL);
     if (n < 0 && errno != EINTR) die("epoll_wait");
@@ -90,7 +92,9 @@ static bool turn(uint64_t deadline, bool spin) {
         }
     }
     bury_dead();
-    upstream_tick(now_ns());
+    now = now_ns();
+    upstream_tick(now);
+    clients_tick(now);
     return line_ready;
 }
 
@@ -102,8 +106,9 @@ static void report(double secs, double gateway_cpu, double own_cpu, double other
     printf("{\"mode\":\"%s\",\"conns\":%d,\"spin\":%s,\"secs\":%.3f,\"requests\":%ld,\"rps\":%.1f",
            scenario.sse ? "sse" : "json", scenario.conns, scenario.spin ? "true" : "false", secs, stats.requests,
            (double)stats.requests / secs);
-    printf(",\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f", samples_us(&stats.latency, 0.5),
-           samples_us(&stats.latency, 0.9), samples_us(&stats.latency, 0.99), samples_us(&stats.latency, 1));
+    printf(",\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f",
+           samples_us(&stats.latency, 0.5), samples_us(&stats.latency, 0.9), samples_us(&stats.latency, 0.99),
+           samples_us(&stats.latency, 0.999), samples_us(&stats.latency, 1));
     printf(",\"chunks\":%ld,\"chunks_per_s\":%.1f,\"chunk_p50_us\":%.1f,\"chunk_p99_us\":%.1f", stats.chunks,
            (double)stats.chunks / secs, samples_us(&stats.chunk_latency, 0.5), samples_us(&stats.chunk_latency, 0.99));
     printf(",\"gateway_cpu_s\":%.4f,\"gateway_util\":%.3f,\"own_util\":%.3f,\"others_util\":%.3f,\"rss_kb\":%ld", gateway_cpu,
@@ -144,6 +149,7 @@ static void set(const char *key, const char *value) {
     else if (!strcmp(key, "conns")) scenario.conns = atoi(value);
     else if (!strcmp(key, "dur")) scenario.dur = atof(value);
     else if (!strcmp(key, "warm")) scenario.warm = atof(value);
+    else if (!strcmp(key, "rate")) scenario.rate = atof(value);
     else if (!strcmp(key, "spin")) scenario.spin = atoi(value);
     else if (!strcmp(key, "pid")) scenario.pid = atoi(value);
     else if (!strcmp(key, "chunks")) scenario.chunks = atoi(value);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -62,6 +64,37 @@ def test_what_cannot_be_encoded_is_lost_alone(done: bool, tmp_path: Path, caplog
     assert sorted(names(tmp_path)) == sorted(["beside", *(f"n{number}" for number in range(50))])
     assert "1 records are lost" in caplog.text
     assert "hedgerow itself cannot put them into bytes" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no SCHED_IDLE")
+def test_a_writer_lets_all_else_go_first_for_as_long_as_it_keeps_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def writer() -> int:
+        [pid] = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        return int(pid)
+
+    async def main() -> None:
+        fed = Feed(settings(tmp_path), asyncio.get_running_loop(), lambda: EPOCH)
+        await fed.ready()
+        lazy = writer()
+        await until(lambda: os.sched_getscheduler(lazy) == os.SCHED_IDLE)
+        os.kill(lazy, signal.SIGSTOP)  # as if it never had its turn
+        told_of = 0
+        while fed.backlog.size <= (1 << 20) // 4:
+            for event in told(f"n{told_of}"):
+                fed.book(event)
+            told_of += 1
+        await until(lambda: fed.backlog.written == told_of)
+        assert writer() != lazy
+        assert os.sched_getscheduler(writer()) == os.SCHED_OTHER
+        await fed.close()
+        assert fed.backlog.lost == 0
+
+    with caplog.at_level(logging.WARNING, "hedgerow.ledger"):
+        asyncio.run(main())
+    assert "the writer no longer lets all else go first" in caplog.text
+    assert "has died" not in caplog.text
 
 
 def test_a_fault_of_ours_does_not_end_the_keeper(

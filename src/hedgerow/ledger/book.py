@@ -49,7 +49,7 @@ class Book:
         self._open: dict[str, Record] = {}
         self._changed: dict[str, Record] = {}  # of those open, since they were last told
         self._number = 0
-        self._hear = {
+        self.ears = {
             RequestStarted: self._started,
             AttemptLaunched: self._launched,
             HedgeSkipped: self._skipped,
@@ -63,7 +63,7 @@ class Book:
         }
 
     def __call__(self, event: Event) -> None:
-        self._hear[type(event)](event)  # type: ignore[operator]  # each is given its own kind
+        self.ears[type(event)](event)  # type: ignore[operator]  # each is given its own kind
 
     def __len__(self) -> int:
         """Requests that are not complete."""

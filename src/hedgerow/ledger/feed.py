@@ -17,7 +17,7 @@ from typing import Any, Final
 import hedgerow
 from hedgerow.ledger.backlog import Backlog
 from hedgerow.ledger.book import Book, ContentBook
-from hedgerow.ledger.record import FRAME, Hello, Record, Reply, Told, decode_reply, encode, frame
+from hedgerow.ledger.record import FRAME, URGENT, Hello, Record, Reply, Told, decode_reply, encode, frame
 from hedgerow.ledger.settings import LedgerSettings
 
 log = logging.getLogger("hedgerow.ledger")
@@ -58,6 +58,10 @@ class Feed:
         self._more = asyncio.Event()
         self._ready = asyncio.Event()
         self._closing = False
+        self._process: Process | None = None
+        self._troubled = False
+        self._urgent = False
+        """The writer is not to let everything else go first: so it did not keep up."""
         self._said_lost = 0
         self._say_lost_at = 0.0
         self._timer = loop.call_later(settings.flush, self._flush)
@@ -104,8 +108,21 @@ class Feed:
         """Give out what came since the last time."""
         if abs((epoch := self._epoch()) - self.book.epoch) > STEPPED:
             self.book.epoch = epoch
+        if self.backlog.size > self._settings.queue // 4 and not (self._urgent or self._troubled):
+            self._hurry()
         self._unfinished = self.book.unfinished()
         self._flush_some()
+
+    def _hurry(self) -> None:
+        """Much waits, and not for the database: the machine is too busy for who lets all others go first."""
+        self._urgent = True
+        log.warning(
+            "ledger: %d bytes wait to be written: the machine is busy, and the writer no longer lets all else go first",
+            self.backlog.size,
+        )
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()  # unprivileged processes cannot become more urgent
 
     def _flush_some(self) -> None:
         wait, then, told = self._settings.flush, self._flush, 0
@@ -123,6 +140,7 @@ class Feed:
 
     async def _keep_running(self) -> None:
         while True:
+            urgent = self._urgent
             try:
                 await self._run_writer()
             except OSError as error:
@@ -131,7 +149,7 @@ class Feed:
                 log.exception("ledger: hedgerow itself failed to feed its writer; please report it")
             if self._closing and not self.backlog.queued:
                 return
-            if not self._closing:
+            if not self._closing and urgent == self._urgent:
                 log.error("ledger: its writer has died and is started again; nothing is lost by that")
             self.backlog.again()
             await asyncio.sleep(RESTART)
@@ -139,7 +157,8 @@ class Feed:
     async def _run_writer(self) -> None:
         """Start a writer, and feed it until it ends."""
         command = (sys.executable, "-P", "-m", "hedgerow.ledger.writer")
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        how = (URGENT,) if self._urgent else ()
+        process = self._process = await asyncio.create_subprocess_exec(*command, *how, stdin=PIPE, stdout=PIPE)
         feeding = asyncio.ensure_future(self._feed(process))
         try:
             await self._hear(process)
@@ -180,6 +199,8 @@ class Feed:
             log.error("ledger: the database would not take %d records; they are lost", reply.refused)
         if reply.note is not None:
             log.warning("ledger: %s", reply.note)
+        if reply.trouble is not None:
+            self._troubled = bool(reply.trouble)
         if reply.trouble:
             log.error("ledger: cannot be written: %s (kept in memory and tried again)", reply.trouble)
         elif reply.trouble is not None:

@@ -27,6 +27,8 @@ from hedgerow.unshown import Unshown
 
 FRAME: Final = Layout("<IQ")
 """Length of what follows, number of the batch."""
+URGENT: Final = "--urgent"
+"""To a writer: do not let everything else go first."""
 LENGTH: Final = Layout("<I")
 """Length of a record."""
 

@@ -11,18 +11,21 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 from hedgerow.ledger.inbox import Inbox
-from hedgerow.ledger.record import Reply, decode_hello, encode, frame
+from hedgerow.ledger.record import URGENT, Reply, decode_hello, encode, frame
 
 NICE = 5
-"""How far it lets others go first: where there is not enough of a processor for both, requests are more urgent."""
+"""How far it lets others go first while it starts, and where there is no `SCHED_IDLE` or it does not keep up with that:
+a gateway that must wait for its writer's slice of a processor answers late."""
 
 
 def main() -> int:
     """Write what comes on standard input; answers go to standard output."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    urgent = URGENT in sys.argv
     os.nice(NICE)
     inbox = Inbox(sys.stdin.buffer)
     hello = inbox.read_one()
@@ -38,12 +41,23 @@ def main() -> int:
         except OSError:
             pass  # the gateway is gone, and what is here is to be written all the same
 
+    def ready() -> None:
+        answer(0, Reply())
+        if not urgent:
+            _let_all_go_first()
+
     def now() -> int:
         return time.time_ns() // 1000  # noqa: TID251  # when things were written, and how old they are
 
     from hedgerow.ledger.writing import Writer  # takes long to import, and is to keep nothing from being read
 
-    return Writer(decode_hello(hello), inbox, answer, now).run()
+    return Writer(decode_hello(hello), inbox, answer, now, ready).run()
+
+
+def _let_all_go_first() -> None:
+    """For this thread and those that it starts; not for the one that reads, which has next to nothing to do."""
+    with suppress(AttributeError, OSError):  # not everywhere is there such a thing
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,15 @@ Now = Callable[[], int]
 class Writer:
     """Takes batches from the inbox and answers when they are in the tables."""
 
-    def __init__(self, hello: Hello, inbox: Inbox, answer: Callable[[int, Reply], None], now: Now) -> None:
+    def __init__(
+        self, hello: Hello, inbox: Inbox, answer: Callable[[int, Reply], None], now: Now, ready: Callable[[], None]
+    ) -> None:
+        """`ready` is called once what comes can be written."""
         self._hello = hello
         self._inbox = inbox
         self._answer = answer
         self._now = now
+        self._ready = ready
         self._tables: Tables | None = None
         self._trouble = ""
         self._pause = threading.Event()  # is never set
@@ -50,7 +54,7 @@ class Writer:
             return 1
         if not self._written(engine, ()):
             return 1
-        self._answer(0, Reply())  # ready
+        self._ready()
         upkeep = Upkeep(engine, open_store(self._hello.url))
         self._keep_up(upkeep)
         while (batches := self._inbox.take(UPKEEP)) is not None:
