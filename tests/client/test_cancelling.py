@@ -17,6 +17,7 @@ from hedgerow.client import flight, records
 from hedgerow.events import AttemptEnded, Event, Outcome, RequestFinished
 from hedgerow.testing import VirtualLoop
 from tests.client.support import Book, Closable, read, run, turn
+from tests.leftovers import leftovers
 
 
 def hedging(book: Book, listeners: list[Event] | None = None, closing: float = 0.0) -> Hedger[Any]:
@@ -384,13 +385,9 @@ def test_nothing_is_left_for_the_garbage_collector() -> None:
         book = Book()
         hedger: Hedger[str] = Hedger("r", [book.target("a", 1.0), book.target("b", 1.0)], Policy(delay=5))
         await hedger()
-        gc.collect()
-        gc.disable()
-        try:
+        with leftovers():  # what others have left is none of it
             for _turn in range(100):
                 await hedger()
             assert gc.collect() <= 10
-        finally:
-            gc.enable()
 
     run(main)
