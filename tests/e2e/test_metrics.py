@@ -90,6 +90,8 @@ def test_a_scrape_shows_what_was_served_and_what_holds_now(lab: LabProcess) -> N
         assert total(found, "hedgerow_first_token_seconds_count", route="fast", hedged="no", stream="yes") == 3
         assert total(found, "hedgerow_attempts_total", target="primary", role="primary") == 3
         assert total(found, "hedgerow_attempt_sent_seconds_count", target="primary") == 3
+        assert total(found, "hedgerow_overhead_seconds_count") == 3
+        assert 0 < total(found, "hedgerow_overhead_seconds_sum") < total(found, "process_cpu_seconds_total")
         assert total(found, "hedgerow_tokens_total", target="primary", kind="output", source="reported") > 0
         assert total(found, "hedgerow_pool_connections", target="primary", state="idle") == 1
         assert total(found, "hedgerow_breakers", target="backup") in (0, 1)

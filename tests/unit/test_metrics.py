@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -23,9 +25,11 @@ from hedgerow.events import (
 )
 from hedgerow.gateway.listening import Loudly
 from hedgerow.gateway.metrics_gauges import gauges
+from hedgerow.gateway.metrics_page import MetricsPage
+from hedgerow.http.exchange import Exchange
 from hedgerow.policy.breaker import BreakerView
 from hedgerow.policy.health import Health
-from hedgerow.telemetry.families import FAMILIES, LATENCY, Kind, Samples, add, merge
+from hedgerow.telemetry.families import FAMILIES, LATENCY, OVERHEAD, Kind, Samples, add, merge
 from hedgerow.telemetry.metrics import Metrics
 from hedgerow.testing import VirtualLoop, run_virtual
 from tests.effects.support import BROKEN, HELLO, LATE, QUICK, STREAM, WHOLE, Sent, Story, every, settings, tell, token
@@ -33,6 +37,9 @@ from tests.engine.scripted import JSON, Answer, Script, ScriptedPool
 from tests.engine.test_judgement import Town, broken
 
 HEDGING = {"routes.<name>.hedge.delay": "500ms", "routes.<name>.hedge.budget": "off"}
+
+if TYPE_CHECKING:
+    from hedgerow.gateway.core import Gateway
 
 
 def counted(story: Story) -> Samples:
@@ -256,6 +263,20 @@ def test_a_target_that_goes_on_after_a_cancel_is_told_until_it_does_no_more() ->
 
 def test_it_hears_nothing_of_how_requests_begin_so_that_nothing_is_told_of_that() -> None:
     assert RequestStarted not in Metrics().kinds
+
+
+def test_what_is_added_to_requests_is_timed_around_their_handler() -> None:
+    """Of pages, such as this scrape itself, nothing is counted."""
+    metrics, now = Metrics(), 5.0
+
+    def handler(_exchange: Exchange) -> None:
+        nonlocal now
+        now += 0.25
+
+    timed = MetricsPage(cast("Gateway", SimpleNamespace(loop=None)), metrics).timing(handler, lambda: now)
+    for method in (b"POST", b"GET", b"POST"):
+        timed(cast("Exchange", SimpleNamespace(method=method)))
+    assert metrics.overhead.value == [*[0] * (len(OVERHEAD)), 2, 0.5]
 
 
 def test_counts_of_processes_are_added_and_gauges_go_by_their_rule() -> None:

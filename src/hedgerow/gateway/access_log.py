@@ -30,8 +30,10 @@ log = logging.getLogger(ACCESS)
 
 
 def handler_of(gateway: Gateway) -> Handler:
-    """What to hand exchanges to, so that each has a line, where anybody wants one."""
-    handler = gateway.__call__  # as a method: CPython is slower to call an object
+    """What to hand exchanges to, so that each is counted and has a line, where anybody wants that."""
+    handler: Handler = gateway.__call__  # as a method: CPython is slower to call an object
+    if gateway.metrics is not None:
+        handler = gateway.metrics.timing(handler)
     access = next((each for each in gateway.listeners if isinstance(each, AccessLog)), None)
     return handler if access is None else access.watching(handler)
 

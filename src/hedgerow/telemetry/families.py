@@ -42,6 +42,7 @@ LATENCY = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0, 8.0
 """Upper bounds in seconds: first tokens take 0.2 to 3 s, stragglers up to a minute."""
 WHOLE = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0)
 SENDING = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+OVERHEAD = (0.00002, 0.00003, 0.00005, 0.00007, 0.0001, 0.00015, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.1)
 LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 NANO = 1e-9
 """Money is counted in whole nano-dollars."""
@@ -95,6 +96,9 @@ _COUNTED: Iterable[Family] = (
     _counter("breaker_opened", ("target",), "Times that a breaker of the target opened"),
     _counter("target_cancel_failures", ("target",), "Times that a target was found to go on with what is cancelled"),
     _counter("controls_changed", (), "Changes that operators made while the gateway ran"),
+    _histogram(
+        "overhead_seconds", (), "From a whole request to its first attempt written, or given to a connection", OVERHEAD
+    ),
     _histogram("loop_lag_seconds", (), "How late a timer fires that is due every second: what waits for the CPU", LAG),
 )
 

@@ -30,7 +30,7 @@ from hedgerow.events import (
     UsageSource,
     WonAlone,
 )
-from hedgerow.telemetry.families import LAG, Labels, Samples, add
+from hedgerow.telemetry.families import LAG, OVERHEAD, Labels, Samples, add
 from hedgerow.telemetry.metrics_cells import YES_NO, Alone, Attempts, Bins, Requests, Sample
 from hedgerow.telemetry.shared_metrics import SharedMetrics
 
@@ -72,6 +72,8 @@ class Metrics:
         self._cancel_fails: dict[str, bool] = {}
         self.lag = Bins(LAG)
         """How late timers were."""
+        self.overhead = Bins(OVERHEAD)
+        """How long requests were worked on until their first attempt was under way."""
         self.ears: dict[type[Event], Callable[[Any], None]] = {
             AttemptEnded: self._ended,
             RequestFinished: self._finished,
@@ -190,3 +192,4 @@ class Metrics:
             yield "hedgerow_events_written_total", (name,), sink.written
             yield "hedgerow_events_lost_total", (name,), sink.lost
         yield "hedgerow_loop_lag_seconds", (), self.lag.value
+        yield "hedgerow_overhead_seconds", (), self.overhead.value
