@@ -17,12 +17,13 @@ from typing import Any, Protocol
 from bench.eval_told import Cap, Told
 from bench.streams import Stream
 from hedgerow.alarm import Alarm
-from hedgerow.events import AttemptEnded, Failure, FirstToken, Listener, Outcome, Reason, Role
+from hedgerow.events import Failure, Listener, Reason, Role
 from hedgerow.hedger import Hedger
+from hedgerow.planner.flight import BreakOff, Flight
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.budget import FAILOVERS, HEDGES, Share
-from hedgerow.policy.health import Health, Probe
+from hedgerow.policy.health import Health
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.outage import ThrottleSettings
 from hedgerow.policy.plan import Candidate, Place
@@ -156,110 +157,34 @@ class Replay:
             self._all_over.set_result(None)
 
 
-class _Attempt:
-    __slots__ = ("break_off", "launched_at", "place", "probe", "role")
+class _Flight(Flight):
+    """One request, of which is told what comes of it."""
 
-    def __init__(self, place: Place, role: Role, launched_at: float, probe: Probe | None) -> None:
-        self.place, self.role, self.launched_at, self.probe = place, role, launched_at, probe
-        self.break_off: Callable[[], object] = _nothing
-
-
-class _Flight:
-    """One request; the engine's `Driver`, which tells the hedger what the gateway tells it."""
-
-    __slots__ = ("_ask", "_attempts", "_index", "_order", "_replay", "_run", "_started_at")
+    __slots__ = ("_index", "_replay")
 
     def __init__(self, replay: Replay, index: int) -> None:
-        self._replay, self._index, self._attempts = replay, index, list[_Attempt]()
-        self._started_at = now = replay.loop.time()
-        self._ask = Ask(f"{replay.name}{index}", stream=True, input_tokens=replay.tokens[index], started_at=now)
-        self._run, self._order = replay.hedger.run(self, self._ask, now, replay.alarm)
+        now = replay.loop.time()
+        ask = Ask(str(index), stream=True, input_tokens=replay.tokens[index], started_at=now)
+        Flight.__init__(self, replay.hedger, ask, replay.alarm, replay.loop.time, replay.tell)
+        self._replay, self._index = replay, index
+        replay.told.came_at[index] = now
+        replay.told.first_place[index] = self.order[0]
 
-    def start(self) -> None:
-        told = self._replay.told
-        told.came_at[self._index] = self._started_at
-        told.first_place[self._index] = self._order[0]
-        told.arms.append(self._run.arm)
-        self._run.start(self._started_at)
-
-    def launch(self, attempt: int, candidate: int, role: Role) -> None:
-        replay, now = self._replay, self._replay.loop.time()
-        place = replay.places[self._order[candidate]]
+    def send(self, attempt: int, which: int, role: Role, now: float) -> BreakOff:
         if role is Role.HEDGE:
-            replay.hedged(self._index, now - self._started_at, now)
+            self._replay.hedged(self._index, now - self.ask.started_at, now)
         elif role is Role.FAILOVER:
-            replay.failed_over(self._index, now)
-        one = _Attempt(place, role, now, replay.hedger.launched(place, self._ask, role, now))
-        self._attempts.append(one)
-        one.break_off = replay.world.send(self._index, self._order[candidate], partial(self._heard, attempt))
+            self._replay.failed_over(self._index, now)
+        return self._replay.world.send(self._index, which, partial(self.heard, attempt))
 
-    def _heard(self, attempt: int, failure: Failure | None) -> None:
-        if failure is None:
-            self._run.accepted(attempt)
-            return
-        one, replay = self._attempts[attempt], self._replay
-        self._ended(attempt, Outcome.FAILED, failure)
-        replay.hedger.failed(one.place, self._ask, failure, one.launched_at, replay.loop.time())
-        self._run.failed(attempt, failure)
-
-    def cancel(self, attempt: int, failure: Failure | None) -> None:
-        one, replay = self._attempts[attempt], self._replay
-        one.break_off()
-        if failure is not None:
-            replay.hedger.failed(one.place, self._ask, failure, one.launched_at, replay.loop.time())
-        self._ended(attempt, Outcome.SUPERSEDED if failure is None else Outcome.FAILED, failure)
-
-    def commit(self, attempt: int) -> None:
-        one, replay, now = self._attempts[attempt], self._replay, self._replay.loop.time()
-        hedger, tokens = replay.hedger, self._ask.input_tokens
-        replay.told.took[self._index] = now - self._started_at
-        hedger.answered(one.place, self._ask, one.launched_at, now)
-        target = one.place.candidate.target
-        replay.tell(FirstToken(self._ask.request_id, attempt, target, one.role, one.launched_at, now, True, tokens))
-        self._ended(attempt, Outcome.WON, None, first_token_at=now)
-        self._finish()
+    def won(self, attempt: int, now: float) -> None:
+        self._replay.told.took[self._index] = now - self.ask.started_at
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
         self._replay.told.skipped[reason] += 1
+        self.late(role)
 
-    def fail(self, attempt: int, failure: Failure) -> None:
-        self._finish()
-
-    def expire(self, failure: Failure) -> None:
-        raise AssertionError("answers do not go on after their first token here")
-
-    def crashed(self) -> None:
-        raise
-
-    def last_data_at(self) -> float:
-        return self._started_at
-
-    def _ended(
-        self, attempt: int, outcome: Outcome, failure: Failure | None, first_token_at: float | None = None
-    ) -> None:
-        one, replay = self._attempts[attempt], self._replay
-        if one.probe is not None:
-            replay.hedger.over(one.probe)
-        replay.tell(
-            AttemptEnded(
-                self._ask.request_id,
-                attempt,
-                one.place.candidate.target,
-                one.role,
-                outcome,
-                one.launched_at,
-                first_token_at,
-                first_token_at,
-                replay.loop.time(),
-                200 if first_token_at is not None else None,
-                0,
-                failure,
-                input_tokens=self._ask.input_tokens,
-            )
-        )
-
-    def _finish(self) -> None:
-        self._run.finished()
+    def over(self) -> None:
         self._replay.over()
 
 

@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from math import inf, nan
 from typing import Protocol, cast
 
-import msgspec
-
 from hedgerow.alarm import Alarm
-from hedgerow.events import AttemptEnded, Failure, FirstToken, Listener, Outcome, Reason, Role
+from hedgerow.events import Failure, Listener, Outcome, Reason, Role
 from hedgerow.hedger import Hedger
-from hedgerow.planner.clock import Clock, Timer
+from hedgerow.planner.clock import Clock
+from hedgerow.planner.flight import BreakOff, Flight
 from hedgerow.policy.ask import Ask
-from hedgerow.policy.health import Health, Probe
+from hedgerow.policy.health import Health
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.plan import Place
 from hedgerow.policy.settings import Policy
@@ -95,110 +94,45 @@ class Replay:
             pass
 
 
-class _Attempt:
-    __slots__ = ("launched_at", "place", "probe", "role", "timer")
+class _Flight(Flight):
+    """One request, of which is counted what comes of it."""
 
-    def __init__(self, place: Place, role: Role, launched_at: float, probe: Probe | None) -> None:
-        self.place, self.role, self.launched_at, self.probe = place, role, launched_at, probe
-        self.timer: Timer | None = None
-
-
-class _Flight:
-    """One request; the engine's `Driver`, which tells the hedger what the gateway tells it."""
-
-    __slots__ = ("_ask", "_at", "_attempts", "_first", "_index", "_replay", "order", "run")
+    __slots__ = ("_first", "_index", "_replay")
 
     def __init__(self, replay: Replay, index: int, tokens: int, at: float) -> None:
-        self._replay, self._index, self._at = replay, index, at
-        self._ask = ask = Ask(str(index), True, tokens, None, at)
-        self.run, self.order = replay.hedger.run(self, ask, at, replay.alarm)
+        ask = Ask(str(index), True, tokens, None, at)
+        Flight.__init__(self, replay.hedger, ask, replay.alarm, replay.clock.time, replay.hedger.emit)
+        self._replay, self._index = replay, index
 
     def ring(self) -> None:
         """The first attempt has answered, and nothing was due before."""
-        replay, ask, now = self._replay, self._ask, self._replay.clock.now
-        place = replay.places[self.order[0]]
-        replay.told.took[self._index] = now - self._at
+        replay, at, now = self._replay, self.ask.started_at, self._replay.clock.now
+        replay.told.took[self._index] = now - at
         replay.told.winner[self._index] = 0
-        replay.hedger.answered(place, ask, self._at, now)
-        target = place.candidate.target
-        replay.hedger.emit(FirstToken(ask.request_id, 0, target, _PRIMARY, self._at, now, True, ask.input_tokens))
+        self.answered(replay.places[self.order[0]], 0, _PRIMARY, at, now)
 
     def fly(self, seconds: float, failure: Failure | None) -> None:
         """Run the race; the first attempt takes so long, or fails."""
-        self._attempts: list[_Attempt] = []
         self._first = seconds, failure
-        self.run.start(self._at)
+        self.start()
 
-    def launch(self, attempt: int, candidate: int, role: Role) -> None:
-        replay, now, which = self._replay, self._replay.clock.now, self.order[candidate]
+    def send(self, attempt: int, which: int, role: Role, now: float) -> BreakOff:
+        replay, told, index = self._replay, self._replay.told, self._index
         if role is Role.FAILOVER:
-            replay.told.failovers[self._index] += 1
+            told.failovers[index] += 1
         elif role is not _PRIMARY:
-            if not replay.told.hedges[self._index]:
-                replay.told.hedged_at[self._index] = now - self._at
-            replay.told.hedges[self._index] += 1
-        place = replay.places[which]
-        one = _Attempt(place, role, now, replay.hedger.launched(place, self._ask, role, now))
-        self._attempts.append(one)
-        seconds, failure = replay.world.attempt(self._index, which, attempt, now) if attempt else self._first
-        if seconds < inf:
-            one.timer = replay.clock.call_at(now + seconds, self._heard, attempt, failure)
+            if not told.hedges[index]:
+                told.hedged_at[index] = now - self.ask.started_at
+            told.hedges[index] += 1
+        seconds, failure = replay.world.attempt(index, which, attempt, now) if attempt else self._first
+        return int if seconds == inf else replay.clock.call_at(now + seconds, self.heard, attempt, failure).cancel
 
-    def _heard(self, attempt: int, failure: Failure | None) -> None:
-        if failure is None:
-            self.run.accepted(attempt)
-            return
-        one, replay = self._attempts[attempt], self._replay
-        self._ended(attempt, Outcome.FAILED, failure)
-        replay.hedger.failed(one.place, self._ask, failure, one.launched_at, replay.clock.now)
-        self.run.failed(attempt, failure)
-
-    def cancel(self, attempt: int, failure: Failure | None) -> None:
-        one, replay = self._attempts[attempt], self._replay
-        if one.timer is not None:
-            one.timer.cancel()
-        if failure is not None:
-            replay.hedger.failed(one.place, self._ask, failure, one.launched_at, replay.clock.now)
-        self._ended(attempt, Outcome.SUPERSEDED if failure is None else Outcome.FAILED, failure)
-
-    def commit(self, attempt: int) -> None:
-        one, replay, ask, now = self._attempts[attempt], self._replay, self._ask, self._replay.clock.now
-        replay.told.took[self._index] = now - self._at
-        replay.told.winner[self._index] = attempt
-        replay.hedger.answered(one.place, ask, one.launched_at, now)
-        target = one.place.candidate.target
-        first = FirstToken(ask.request_id, attempt, target, one.role, one.launched_at, now, True, ask.input_tokens)
-        replay.hedger.emit(first)
-        self._ended(attempt, _WON, None, now)
-        self._finish()
+    def won(self, attempt: int, now: float) -> None:
+        self._replay.told.took[self._index] = now - self.ask.started_at
+        self._replay.told.winner[self._index] = attempt
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
         self._replay.told.skipped[reason] += 1
-        if role is Role.HEDGE and len(self._attempts) == 1:
-            self._replay.hedger.late(self._ask, self._replay.clock.now)
+        self.late(role)
 
-    def fail(self, attempt: int, failure: Failure) -> None:
-        self._finish()
-
-    def expire(self, failure: Failure) -> None:
-        raise AssertionError("answers do not go on after their first token here")
-
-    def crashed(self) -> None:
-        raise
-
-    def last_data_at(self) -> float:
-        return self._at
-
-    def _ended(self, attempt: int, outcome: Outcome, failure: Failure | None, first: float | None = None) -> None:
-        one, replay, ask = self._attempts[attempt], self._replay, self._ask
-        if one.probe is not None:
-            replay.hedger.over(one.probe)
-        times = one.launched_at, first, first, replay.clock.now
-        status = 200 if first is not None else None
-        target = one.place.candidate.target
-        ended = AttemptEnded(ask.request_id, attempt, target, one.role, outcome, *times, status, 0, failure)
-        replay.hedger.emit(msgspec.structs.replace(ended, input_tokens=ask.input_tokens))
-
-    def _finish(self) -> None:
-        self.run.finished()
-        self._replay.hedger.finished(self._ask.request_id, len(self._attempts), self._replay.clock.now)
+    def over(self) -> None: ...
