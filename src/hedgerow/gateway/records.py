@@ -22,25 +22,20 @@ from hedgerow.events import (
     RequestStarted,
     Role,
     Usage,
-    UsageSource,
     WonAlone,
 )
+from hedgerow.gateway import used
 from hedgerow.policy.billing import bills, reported_cost
 from hedgerow.policy.gates.gate import Rejection
 from hedgerow.policy.price import STANDARD
-from hedgerow.usage import MOST_TOKENS
-from hedgerow.wire.override import limit_with
-from hedgerow.wire.scan import CHARACTERS_PER_TOKEN
-from hedgerow.wire.whole import is_event_stream
 from hedgerow.wire.words import NO_WORDS
 
 if TYPE_CHECKING:
     from hedgerow.gateway.attempt import Attempt
     from hedgerow.gateway.landing import Landing
-    from hedgerow.gateway.target import Target
 
 log = logging.getLogger("hedgerow.gateway")
-_WON, _PRIMARY, _ESTIMATED = Outcome.WON, Role.PRIMARY, UsageSource.ESTIMATED  # members of enums are slow to look up
+_WON, _PRIMARY = Outcome.WON, Role.PRIMARY  # a member of an enum is slow to look up
 _OUR_FAULT = Failure(FailureClass.PROTOCOL, "hedgerow itself failed; its log says how")
 _WORD = 200
 """Characters of a model's name, and of an upstream's own words, that are told; anything may be sent."""
@@ -174,7 +169,7 @@ def _end(
 ) -> AttemptEnded:
     """How an attempt ended, with what its answer says of itself; without that where it cannot be made out."""
     try:
-        usage, received = _used(flight, attempt, usage), attempt.tally()
+        usage, received = used.usage(flight, attempt, usage), attempt.tally()
         said = NO_WORDS if attempt.scanner is None else attempt.scanner.words()
     except Exception:  # what began must end, or it would be under way for ever
         log.exception("request %s: hedgerow itself failed at an answer's end; please report it", flight.request_id)
@@ -199,7 +194,7 @@ def _end(
         None if attempt.call is None else attempt.call.sent_at,
         _told(said.finish_reason),
         _told(said.service_tier),
-        _limit(flight, attempt.target),
+        used.limit(flight, attempt.target),
     )
 
 
@@ -253,48 +248,7 @@ def billed(flight: Landing) -> None:
             flight.unpriced(each.target, next(end.model for end in flight.ends if end.attempt == each.attempt))
 
 
-def _limit(flight: Landing, target: Target) -> int | None:
-    """The most tokens that an answer of this target may have; None where nobody limits them."""
-    facts = flight.facts
-    if facts.inputs is not None:  # embeddings: vectors are no tokens
-        return 0
-    if "n" in facts.needs:
-        return None
-    if target.override is None:
-        return flight.ask.max_output_tokens
-    limit = limit_with(target.override, facts.max_output_tokens)
-    return None if limit is None else min(max(limit, 0) * facts.answers, MOST_TOKENS)
-
-
 def _told(word: str | None) -> str | None:
     if word is None or word.isascii():
         return word and word[:_WORD]
     return word[:_WORD].encode("utf-8", "replace").decode()  # JSON may hold half a character, and nothing else can
-
-
-def _used(flight: Landing, attempt: Attempt, reported: Usage | None) -> Usage | None:
-    """What an attempt used, as it was reported, else estimated from the sizes of what was sent and of what came.
-
-    None where nothing was sent, where the upstream did not take the request, and where tokens are not counted.
-    """
-    usage = attempt.usage() if reported is None else reported
-    if usage is not None:
-        usage = usage.bounded()
-    if (usage is not None and usage.source is not _ESTIMATED) or not flight.protocol.hedgeable:
-        return usage
-    refused = attempt.status is not None and attempt.scanner is None
-    if refused or attempt.call is None or attempt.call.sent_at is None:
-        return None
-    made = usage.output_tokens if usage is not None else _made(flight, attempt)
-    return Usage(attempt.input_tokens, made, source=_ESTIMATED)
-
-
-def _made(flight: Landing, attempt: Attempt) -> int | None:
-    """About how many tokens a whole answer has that does not say; None where that is not known."""
-    protocol, whole = flight.protocol, attempt.whole
-    if not attempt.received or flight.facts.inputs is not None:  # embeddings are no tokens
-        return 0
-    if whole is None or not protocol.converts:
-        return None
-    answer = protocol.answer_so_far(whole) if is_event_stream(whole) else protocol.answer(whole)
-    return -(-sum(len(each.text) for each in (answer, *answer.others)) // CHARACTERS_PER_TOKEN)
