@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
+
+from hedgerow.lab.process import LabProcess
+from tests.e2e.support import Labs
 
 for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]
@@ -22,3 +27,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Labs]:
+    """A primary and a backup."""
+    with LabProcess(["--name", "primary"]) as primary, LabProcess(["--name", "backup"]) as backup:
+        yield primary, backup
+
+
+@pytest.fixture
+def labs(running: Labs) -> Labs:
+    """The same, with new books."""
+    for lab in running:
+        lab.reset()
+    return running

@@ -17,7 +17,11 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from hedgerow.lab.process import LabProcess
+
 Config = dict[str, Any]
+Labs = tuple[LabProcess, LabProcess]
+"""A primary and a backup."""
 
 NAMES = ("primary", "backup", "third")
 INHERITED = ("PATH", "PYTHONPATH")

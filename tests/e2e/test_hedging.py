@@ -14,7 +14,7 @@ import pytest
 
 from hedgerow.lab.process import LabProcess
 from tests.e2e.raw import Client, Reply
-from tests.e2e.support import GatewayProcess, assert_within, chat, config, script, until
+from tests.e2e.support import GatewayProcess, Labs, assert_within, chat, config, script, until
 
 pytestmark = pytest.mark.e2e
 
@@ -24,22 +24,8 @@ FIRST_TOKEN = 0.03
 GRAIN = 0.002
 """What a clock of whole milliseconds may be off at both ends of an interval."""
 
-Labs = tuple[LabProcess, LabProcess]
 STALL = {"x-lab-script-primary": script(fault="stall")}
 BACKUP = {"x-lab-script-backup": script(ttft_ms=1000 * FIRST_TOKEN, gap_ms=1, tokens=5)}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Labs]:
-    with LabProcess(["--name", "primary"]) as primary, LabProcess(["--name", "backup"]) as backup:
-        yield primary, backup
-
-
-@pytest.fixture
-def labs(running: Labs) -> Labs:
-    for lab in running:
-        lab.reset()
-    return running
 
 
 @pytest.fixture(scope="module")

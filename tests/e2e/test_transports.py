@@ -20,7 +20,7 @@ import pytest
 
 from hedgerow import HttpTarget, Policy, http_client, http_client_sync
 from hedgerow.lab.process import LabProcess
-from tests.e2e.support import MESSAGES, assert_within, script, until
+from tests.e2e.support import MESSAGES, Labs, assert_within, script, until
 from tests.e2e.upstream import SSE_HEAD, Received, Upstream, always, chunk, completion, event, stream, whole
 
 pytestmark = pytest.mark.e2e
@@ -31,7 +31,6 @@ DELAY = 0.06
 FIRST_TOKEN = 0.03
 GRAIN = 0.002
 """What a clock of whole milliseconds may be off at both ends of an interval."""
-Labs = tuple[LabProcess, LabProcess]
 STALL = {"x-lab-script-primary": script(fault="stall")}
 HANG = {"x-lab-script-primary": script(fault="hang")}
 BACKUP = {"x-lab-script-backup": script(ttft_ms=1000 * FIRST_TOKEN, gap_ms=1, tokens=5)}
@@ -40,19 +39,6 @@ RETRYABLE = {"x-lab-script": script(status=500)}
 UNBOUND = Policy(delay=DELAY, budget=None, breaker=False)
 PATIENT = Policy(delay=30.0, budget=None, breaker=False)
 LIBRARIES = pytest.mark.parametrize("library", ["httpx2", "httpx"])
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Labs]:
-    with LabProcess(["--name", "primary"]) as primary, LabProcess(["--name", "backup"]) as backup:
-        yield primary, backup
-
-
-@pytest.fixture
-def labs(running: Labs) -> Labs:
-    for lab in running:
-        lab.reset()
-    return running
 
 
 def targets(labs: Labs, *, model: str | None = None) -> list[HttpTarget]:

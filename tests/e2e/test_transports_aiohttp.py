@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import aiohttp
 import pytest
 
 from hedgerow import HttpTarget, Policy
-from hedgerow.lab.process import LabProcess
 from hedgerow.transports.aiohttp import HedgeConnector
-from tests.e2e.support import MESSAGES, assert_within, config, script, until
+from tests.e2e.support import MESSAGES, Labs, assert_within, config, script, until
 from tests.e2e.upstream import Upstream, always, completion, whole
 
 pytestmark = pytest.mark.e2e
@@ -33,20 +31,6 @@ STALLED = {"x-lab-script": script(fault="stall")}
 BACKUP = {"x-lab-script-backup": script(ttft_ms=1000 * FIRST_TOKEN, gap_ms=1, tokens=5)}
 MID = {"x-lab-script": script(ttft_ms=1, gap_ms=1, fault="stall", at=3)}
 QUICK = {"x-lab-script": script(ttft_ms=1, gap_ms=1, tokens=3)}
-Labs = tuple[LabProcess, LabProcess]
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Labs]:
-    with LabProcess(["--name", "primary"]) as primary, LabProcess(["--name", "backup"]) as backup:
-        yield primary, backup
-
-
-@pytest.fixture
-def labs(running: Labs) -> Labs:
-    for lab in running:
-        lab.reset()
-    return running
 
 
 def session(*places: Any, policy: Policy = HEDGING, **options: Any) -> aiohttp.ClientSession:

@@ -25,7 +25,7 @@ from hedgerow.errors import ConfigError
 from hedgerow.lab.process import LabProcess
 from hedgerow.transports.httpx2 import HedgeTransport, SyncHedgeTransport
 from hedgerow.transports.watch import Watch
-from tests.e2e.support import MESSAGES, config, script, until
+from tests.e2e.support import MESSAGES, Labs, config, script, until
 from tests.e2e.upstream import LAST_CHUNK, SSE_HEAD, Received, Upstream, always, chunk, completion, event, whole
 
 pytestmark = pytest.mark.e2e
@@ -38,20 +38,6 @@ HEDGING = Policy(delay=0.05, budget=None, breaker=False)
 STALL = {"x-lab-script": script(fault="stall")}
 MID = {"x-lab-script": script(ttft_ms=1, gap_ms=1, fault="stall", at=3)}
 QUICK = {"x-lab-script": script(ttft_ms=1, gap_ms=1, tokens=3)}
-Labs = tuple[LabProcess, LabProcess]
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Labs]:
-    with LabProcess(["--name", "primary"]) as primary, LabProcess(["--name", "backup"]) as backup:
-        yield primary, backup
-
-
-@pytest.fixture
-def labs(running: Labs) -> Labs:
-    for lab in running:
-        lab.reset()
-    return running
 
 
 def at(*places: LabProcess | Upstream) -> list[HttpTarget]:

@@ -12,7 +12,7 @@ import signal
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -20,11 +20,10 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import LedgerError
-from hedgerow.lab.process import LabProcess
 from hedgerow.ledger import read
 from hedgerow.ledger.rows import AttemptRow, RequestRow
 from tests.e2e.raw import BROKEN, Client
-from tests.e2e.support import GatewayProcess, chat, config, script, until
+from tests.e2e.support import GatewayProcess, Labs, chat, config, script, until
 
 pytestmark = pytest.mark.e2e
 
@@ -32,22 +31,8 @@ FLUSH = 0.2
 CLIENTS = 12
 SLACK = 1.0
 """Seconds for a busy machine, on top of a flush: what was sent within them before a kill may be missing."""
-Labs = tuple[LabProcess, LabProcess]
 Sent = Counter[tuple[str, str]]
 """How often a request came to a target."""
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Labs]:
-    with LabProcess(["--name", "primary"]) as primary, LabProcess(["--name", "backup"]) as backup:
-        yield primary, backup
-
-
-@pytest.fixture
-def labs(running: Labs) -> Labs:
-    for lab in running:
-        lab.reset()
-    return running
 
 
 def gateway(labs: Labs, url: str, **route: object) -> GatewayProcess:

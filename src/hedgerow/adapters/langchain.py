@@ -70,7 +70,7 @@ class HedgedRunnable(Runnable[In, Out]):
         """Each with answers of this schema. One that does not parse is a failure: the next is asked."""
         return self.each(lambda one: one.with_structured_output(schema, **kwargs))
 
-    async def ainvoke(self, input: In, config: RunnableConfig | None = None, **kwargs: Any) -> Out:  # noqa: A002
+    async def ainvoke(self, input: In, config: RunnableConfig | None = None, **kwargs: Any) -> Out:  # noqa: A002  # LangChain's
         """A whole answer."""
 
         async def ask(said: In, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig) -> Out:
@@ -84,7 +84,7 @@ class HedgedRunnable(Runnable[In, Out]):
 
     async def astream(
         self,
-        input: In,  # noqa: A002
+        input: In,  # noqa: A002  # LangChain's
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[Out]:
@@ -110,13 +110,13 @@ class HedgedRunnable(Runnable[In, Out]):
             raise
         await run.on_chain_end(whole)
 
-    def invoke(self, input: In, config: RunnableConfig | None = None, **kwargs: Any) -> Out:  # noqa: A002
+    def invoke(self, input: In, config: RunnableConfig | None = None, **kwargs: Any) -> Out:  # noqa: A002  # LangChain's
         """As `ainvoke`, for sync code."""
         return background().call(self.ainvoke(input, config, **kwargs))
 
     def stream(
         self,
-        input: In,  # noqa: A002
+        input: In,  # noqa: A002  # LangChain's
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> Iterator[Out]:

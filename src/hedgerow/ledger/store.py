@@ -37,7 +37,7 @@ def open_store(url: str, *, writes: bool = False) -> Engine:
     if parsed.get_backend_name() != "postgresql":
         raise LedgerError("a ledger is in SQLite or PostgreSQL; no other database is known")
     try:
-        import psycopg  # noqa: F401
+        import psycopg  # noqa: F401  # whether it can be imported is what is asked
     except ModuleNotFoundError:
         raise LedgerError("a ledger in PostgreSQL needs psycopg: pip install 'hedgerow[postgres]'") from None
     arguments = {"connect_timeout": int(LOCK_PATIENCE), "application_name": "hedgerow-ledger"}
@@ -123,7 +123,7 @@ def version(connection: Connection) -> str | None:
     """The version of the tables; None where there are none."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608  # a name of ours
 
 
 def check(engine: Engine) -> None:

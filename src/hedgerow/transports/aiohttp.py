@@ -71,7 +71,7 @@ class HedgeConnector(aiohttp.TCPConnector):
         self._door = Door(blueprint, listeners)
         self._inside = _Inside(self._door, limit=0)
 
-    async def connect(self, req: Any, traces: Any, timeout: Any) -> aiohttp.connector.Connection:  # noqa: ASYNC109
+    async def connect(self, req: Any, traces: Any, timeout: Any) -> aiohttp.connector.Connection:  # noqa: ASYNC109  # aiohttp's
         """A connection for this request; the session calls this."""
         if req.method == "POST" and hedged_path(req.url.raw_path_qs.encode(), self._door.paths) is not None:
             return await self._inside.connect(req, traces, timeout)
@@ -96,7 +96,7 @@ class _Inside(aiohttp.BaseConnector):
         super().__init__(**options)
         self._door = door
 
-    async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109
+    async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109  # aiohttp's
         url = req.url
         meant = Origin(url.scheme, url.host, url.port)
         shared = Shared(_handler(self._door, meant), _LIMITS, plain_error_body, self._loop)
