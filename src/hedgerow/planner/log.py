@@ -38,6 +38,10 @@ class Log:
     """Rows that are not in it, by reason."""
     notes: Sequence[str] = ()
     """What its reader has assumed."""
+    output_tokens: Ints | None = None
+    """Of each answer, 0 where it is not known; None: the log does not say."""
+    usd: Floats | None = None
+    """Dollars that each attempt cost, nan where that is not known; None: the log does not say."""
 
     def __len__(self) -> int:
         return len(self.at)
@@ -52,4 +56,6 @@ class Log:
             input_tokens=self.input_tokens[which],
             target=self.target[which],
             request=self.request[which],
+            output_tokens=None if self.output_tokens is None else self.output_tokens[which],
+            usd=None if self.usd is None else self.usd[which],
         )

@@ -54,7 +54,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """A way to hedge. `delay` as a config writes it: `1.25s`, `p95`, `auto`, `off`.
 
     `probability`: that a request still without an answer then is hedged. `by_size`: of each prompt size its smallest
-    number of tokens, the delay there and the probability (empty: the same for all).
+    number of tokens, the delay there and the probability (empty: the same for all); where a rule learns, what it had
+    come to at the end of the log. `config`: the route's keys that are to differ from their defaults, and how their
+    values are written, such as `hedge.delay` and `auto`, `hedge.budget` and `5%`, `timeouts.first_token` and `2m`.
     """
 
     primary: str
@@ -63,6 +65,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     delay: str
     probability: float = 1.0
     by_size: tuple[tuple[int, float, float], ...] = ()
+    config: tuple[tuple[str, str], ...] = ()
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
