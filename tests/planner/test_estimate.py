@@ -97,7 +97,11 @@ def test_statistics_find_what_was_put_in() -> None:
     assert found.explained == pytest.approx(0.97, abs=0.02)
     assert abs(found.autocorrelation) < 0.05
     assert [(each.start, each.end, each.failed) for each in found.outages] == [(2_000.0, 2_039.0, 40)]
-    assert [row[0] for row in found.by_size] == [0, 4_000, 64_000]
+    assert [(size.least, size.n + size.failed) for size in found.by_size] == [
+        (least, int((tokens == kind).sum())) for least, kind in ((0, 100), (4_000, 10_000), (64_000, 100_000))
+    ]
+    for size, kind in zip(found.by_size, (100, 10_000, 100_000), strict=True):
+        assert size.quantiles[0].low < np.sqrt(kind) < size.quantiles[0].high
 
 
 def test_the_interval_of_a_quantile_holds_the_truth_as_often_as_it_says() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hedgerow.errors import ConfigError
-from hedgerow.planner.columns import Column, guessed
+from hedgerow.planner.columns import guessed
 from hedgerow.planner.read import read
 
 
@@ -18,7 +19,7 @@ def written(tmp_path: Path, text: str, name: str = "log.csv") -> list[Path]:
 
 
 def test_columns_are_found_by_name_and_unit(tmp_path: Path) -> None:
-    log, mapped = read(
+    log, source = read(
         written(
             tmp_path,
             "timestamp,model,ttft_ms,latency_ms,prompt_tokens,status\n"
@@ -27,7 +28,9 @@ def test_columns_are_found_by_name_and_unit(tmp_path: Path) -> None:
             "2026-11-30T09:59:59Z,a,1000,1500,7,500\n",
         )
     )
-    assert mapped["ttft"] == Column("ttft_ms", 1e-3)
+    assert ("ttft", "ttft_ms", "milliseconds") in source.columns
+    assert (source.read, source.used, source.seconds, source.of_first_token) == (3, 3, 2.0, True)
+    assert source.started_at == datetime(2026, 11, 30, 9, 59, 59, tzinfo=UTC).timestamp()
     assert list(log.at) == [0.0, 1.0, 2.0]
     assert list(log.failed) == [True, False, False]
     assert np.isnan(log.ttft[0])
@@ -72,8 +75,8 @@ def test_a_duration_without_a_unit_is_told_by_its_size(tmp_path: Path, numbers: 
 
 
 def test_what_is_said_wins_over_what_is_guessed(tmp_path: Path) -> None:
-    log, mapped = read(written(tmp_path, "ttft,odd name\n1,500\n2,600\n"), ["ttft=odd name:ms"])
-    assert mapped["ttft"] == Column("odd name", 1e-3)
+    log, source = read(written(tmp_path, "ttft,odd name\n1,500\n2,600\n"), ["ttft=odd name:ms"])
+    assert source.columns == (("ttft", "odd name", "milliseconds"),)
     assert list(log.ttft) == [0.5, 0.6]
 
 

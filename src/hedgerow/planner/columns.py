@@ -50,6 +50,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 _UNITS = {"s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "millis": 1e-3, "milliseconds": 1e-3,
           "us": 1e-6, "micros": 1e-6, "microseconds": 1e-6, "ns": 1e-9, "nanos": 1e-9, "nanoseconds": 1e-9}  # fmt: skip
+_WORDS = {1.0: "seconds", 1e-3: "milliseconds", 1e-6: "microseconds", 1e-9: "nanoseconds"}
 TIMES = ("at", "end", "first")
 DURATIONS = ("ttft", "total")
 _SUFFIX = re.compile(r"(.*?)_?(" + "|".join(sorted(_UNITS, key=len, reverse=True)) + r")")
@@ -60,6 +61,11 @@ class Column(msgspec.Struct, frozen=True):
 
     name: str
     unit: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Its unit."""
+        return "" if self.unit is None else _WORDS[self.unit]
 
 
 Mapped = Mapping[str, Column]

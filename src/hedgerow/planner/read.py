@@ -14,6 +14,7 @@ import numpy as np
 from hedgerow.errors import ConfigError
 from hedgerow.planner.columns import DURATIONS, FIELDS, TIMES, Column, Mapped, guessed
 from hedgerow.planner.log import Log
+from hedgerow.planner.plan import Source
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -34,8 +35,8 @@ LONGEST = 86_400.0
 _GOOD = r"(?i)^(ok|success|succeeded|completed?|won|stop|length|2\d\d|200.*|null|superseded)?$"
 
 
-def read(paths: Sequence[Path], said: Sequence[str] = ()) -> tuple[Log, Mapped]:
-    """One log from these files, and which columns were taken for what; `said` as in `columns.guessed`.
+def read(paths: Sequence[Path], said: Sequence[str] = ()) -> tuple[Log, Source]:
+    """One log from these files, and what was taken for what; `said` as in `columns.guessed`.
 
     Raises `ConfigError`, which says what is missing.
     """
@@ -48,7 +49,23 @@ def read(paths: Sequence[Path], said: Sequence[str] = ()) -> tuple[Log, Mapped]:
         for number, path in enumerate(paths):
             mapped = _load(database, path, number, said)
         union = " union all ".join(f"select * from log{number}" for number in range(len(paths)))
-        return _log(database, f"({union})", mapped), mapped
+        log, started_at = _log(database, f"({union})")
+    return log, _source(log, paths, mapped, started_at)
+
+
+def _source(log: Log, paths: Sequence[Path], mapped: Mapped, started_at: float | None) -> Source:
+    return Source(
+        files=tuple(str(path) for path in paths),
+        format="/".join(sorted({path.suffix[1:] for path in paths})),
+        columns=tuple((field, column.name, column.words) for field, column in mapped.items()),
+        read=log.read,
+        used=len(log),
+        bad=tuple(log.bad.items()),
+        notes=tuple(log.notes),
+        started_at=started_at,
+        seconds=float(log.at[-1]) if log.timed and len(log) else 0.0,
+        of_first_token=log.of_first_token,
+    )
 
 
 def _load(database: DuckDBPyConnection, path: Path, number: int, said: Sequence[str]) -> Mapped:
@@ -137,7 +154,7 @@ end
 """
 
 
-def _log(database: DuckDBPyConnection, source: str, mapped: Mapped) -> Log:
+def _log(database: DuckDBPyConnection, source: str) -> tuple[Log, float | None]:
     tidy = f"({_TIDY.format(source=source)})"
     good = {"good": _GOOD}
     torn = _torn(database)
@@ -164,7 +181,8 @@ def _log(database: DuckDBPyConnection, source: str, mapped: Mapped) -> Log:
         f"case when request is null then -1 else dense_rank() over (order by request) end as request "
         f"from tidy where {wanted} order by {order}"
     ).fetchnumpy()
-    return _arrays(columns, names, read + torn, bad, timed=timed, of_first=of_first)
+    started_at = float(columns["sent"][0]) if timed and len(columns["sent"]) else None
+    return _arrays(columns, names, read + torn, bad, timed=timed, of_first=of_first), started_at
 
 
 def _torn(database: DuckDBPyConnection) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import inf, nan, sqrt
 
 import msgspec
 import numpy as np
 
-from hedgerow.planner.log import Floats, Log
+from hedgerow.planner.log import Floats, Ints, Log
 from hedgerow.policy.latency.cells import SIZES
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
@@ -37,21 +38,36 @@ class Outage(msgspec.Struct, frozen=True):
     attempts: int
 
 
-class TargetStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """One target.
+class SizeStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Prompts of one size at one target. `least`: the smallest number of tokens of that size; `n` had an answer."""
 
-    `by_size`: of each prompt size that occurs its smallest number of tokens, n, p50 and p99. `explained`: the share of
-    the variance of log latency that prompt size explains; None where sizes are not known. `autocorrelation`: of log
-    latency with that of the request before, sizes taken out. `clustering`: how many times as likely a slow request
-    (above p95) is right after a slow one.
+    least: int
+    n: int
+    failed: int
+    quantiles: tuple[Quantile, ...]
+
+    @property
+    def tail(self) -> float:
+        """p99 / p50."""
+        return _tail(self.quantiles)
+
+
+class TargetStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """One target; `n` attempts had an answer.
+
+    `by_size`: of each prompt size that occurs. `explained`: the share of the variance of log latency that prompt size
+    explains, and `size_correlation` the rank correlation of the two; None where sizes are not known.
+    `autocorrelation`: of log latency with that of the request before, sizes taken out. `clustering`: how many times as
+    likely a slow request (above p95) is right after a slow one.
     """
 
     target: str
     n: int
     failed: int
     quantiles: tuple[Quantile, ...]
-    by_size: tuple[tuple[int, int, float, float], ...]
+    by_size: tuple[SizeStatistics, ...]
     explained: float | None
+    size_correlation: float | None
     autocorrelation: float
     clustering: float
     outages: tuple[Outage, ...]
@@ -59,16 +75,24 @@ class TargetStatistics(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tail(self) -> float:
         """p99 / p50."""
-        return self.quantiles[-1].value / self.quantiles[0].value if self.n else nan
+        return _tail(self.quantiles)
 
 
 class Pairing(msgspec.Struct, frozen=True):
-    """How two targets go together: rank correlation of the log latencies of attempts at the same time."""
+    """How two targets go together: rank correlation of the latencies of attempts at the same time.
+
+    `same_size`: the same with what prompt sizes explain taken out of both; None where sizes are not known.
+    """
 
     first: str
     second: str
     n: int
     correlation: float
+    same_size: float | None = None
+
+
+def _tail(quantiles: Sequence[Quantile]) -> float:
+    return quantiles[-1].value / quantiles[0].value if quantiles[0].value else nan
 
 
 def statistics_of(log: Log) -> list[TargetStatistics]:
@@ -89,8 +113,9 @@ def _of_target(log: Log, target: int) -> TargetStatistics:
         n=len(took),
         failed=int(own.failed.sum()),
         quantiles=tuple(quantile(np.sort(took), p) for p in QUANTILES),
-        by_size=tuple(_by_size(took, sizes)) if known else (),
+        by_size=tuple(_by_size(own)) if known else (),
         explained=explained,
+        size_correlation=_rank_correlation(took, sizes) if known else None,
         autocorrelation=_correlation(residual[:-1], residual[1:]),
         clustering=_clustering(residual),
         outages=tuple(_outages(own)),
@@ -115,12 +140,20 @@ def size_of(tokens: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.searchsorted(np.array(SIZES), tokens, side="right")
 
 
-def _by_size(took: Floats, tokens: np.ndarray) -> list[tuple[int, int, float, float]]:
-    sizes = size_of(tokens)
+def _by_size(own: Log) -> list[SizeStatistics]:
+    sizes = size_of(own.input_tokens)
     rows = []
     for size in np.unique(sizes):
-        own = np.sort(took[sizes == size])
-        rows.append(((0, *SIZES)[int(size)], len(own), quantile(own, 0.5).value, quantile(own, 0.99).value))
+        there = sizes == size
+        took = np.sort(own.ttft[there & ~own.failed])
+        rows.append(
+            SizeStatistics(
+                least=(0, *SIZES)[int(size)],
+                n=len(took),
+                failed=int(own.failed[there].sum()),
+                quantiles=tuple(quantile(took, p) for p in QUANTILES),
+            )
+        )
     return rows
 
 
@@ -152,48 +185,72 @@ def _clustering(values: Floats) -> float:
 
 
 def _outages(own: Log) -> list[Outage]:
-    """Runs of at least five attempts, more than half of which failed."""
+    """Runs of at least five attempts, more than half of which failed, as hardly come of the usual share of failures."""
     found: list[Outage] = []
-    if not own.failed.any():
+    usual = float(own.failed.mean()) if len(own) else 0.0
+    if not 0.0 < usual < 1.0:
         return found
     window = 5
     share = np.convolve(own.failed.astype(float), np.ones(window), "same") / min(window, len(own))
     inside = share > 0.5
     edges = np.flatnonzero(np.diff(np.concatenate(([0], inside.astype(int), [0]))))
     for start, end in zip(edges[::2], edges[1::2], strict=True):
-        if end - start >= window:
-            part = own.failed[start:end]
-            found.append(Outage(float(own.at[start]), float(own.at[end - 1]), int(part.sum()), int(end - start)))
+        failed, attempts = int(own.failed[start:end].sum()), int(end - start)
+        if attempts >= window and _surprise(failed, attempts, usual) > math.log(100 * len(own)):
+            found.append(Outage(float(own.at[start]), float(own.at[end - 1]), failed, attempts))
     return found
+
+
+def _surprise(failed: int, attempts: int, usual: float) -> float:
+    """Minus the logarithm of (a bound of) the chance of so many failures (Chernoff); 0 where they are no more."""
+    share = failed / attempts
+    if share <= usual:
+        return 0.0
+    kept = (1 - share) * math.log((1 - share) / (1 - usual)) if share < 1.0 else 0.0
+    return attempts * (share * math.log(share / usual) + kept)
 
 
 def pairings(log: Log, within: float = 2.0) -> list[Pairing]:
     """Of every two targets: attempts of one request, else those nearest in time, at most `within` seconds apart."""
+    own = [log.of(~log.failed & (log.target == target)) for target in range(len(log.targets))]
+    known = bool((log.input_tokens > 0).any())
+    rest = [_without_size(np.log(np.maximum(each.ttft, 1e-6)), each.input_tokens)[0] for each in own] if known else []
     found = []
-    for first in range(len(log.targets)):
-        for second in range(first + 1, len(log.targets)):
-            a, b = _together(log, first, second, within)
-            if len(a) >= 20:
-                found.append(
-                    Pairing(log.targets[first], log.targets[second], len(a), _correlation(_ranks(a), _ranks(b)))
-                )
+    for first in range(len(own)):
+        for second in range(first + 1, len(own)):
+            a, b = _together(own[first], own[second], within)
+            if len(a) < 20:
+                continue
+            whole = _rank_correlation(own[first].ttft[a], own[second].ttft[b])
+            same = _rank_correlation(rest[first][a], rest[second][b]) if known else None
+            found.append(Pairing(log.targets[first], log.targets[second], len(a), whole, same))
     return found
 
 
-def _together(log: Log, first: int, second: int, within: float) -> tuple[Floats, Floats]:
-    good = ~log.failed
-    a, b = log.of(good & (log.target == first)), log.of(good & (log.target == second))
-    if (a.request >= 0).any() and len(np.intersect1d(a.request, b.request)):
-        _, at_a, at_b = np.intersect1d(a.request, b.request, return_indices=True)
-        return a.ttft[at_a], b.ttft[at_b]
-    if not log.timed or not len(a) or not len(b):
-        return np.empty(0), np.empty(0)
+def _together(a: Log, b: Log, within: float) -> tuple[Ints, Ints]:
+    """Which rows of one belong to which of the other."""
+    none = np.empty(0, dtype=np.int64)
+    if not len(a) or not len(b):
+        return none, none
+    _, at_a, at_b = np.intersect1d(a.request, b.request, return_indices=True)
+    named = a.request[at_a] >= 0
+    if named.any():
+        return at_a[named], at_b[named]
+    if not a.timed:
+        return none, none
     nearest = np.clip(np.searchsorted(b.at, a.at), 1, max(len(b) - 1, 1)) - (len(b) > 1)
     right = np.minimum(nearest + 1, len(b) - 1)
     nearest = np.where(np.abs(b.at[right] - a.at) < np.abs(b.at[nearest] - a.at), right, nearest)
-    near = np.abs(b.at[nearest] - a.at) <= within
-    return a.ttft[near], b.ttft[nearest[near]]
+    near = np.flatnonzero(np.abs(b.at[nearest] - a.at) <= within)
+    return near, nearest[near]
 
 
-def _ranks(values: Floats) -> Floats:
-    return np.argsort(np.argsort(values)).astype(np.float64)
+def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    return _correlation(_ranks(a), _ranks(b))
+
+
+def _ranks(values: np.ndarray) -> Floats:
+    """From the smallest; of equal ones their mean rank."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return ((last - counts + last - 1) / 2)[which]
