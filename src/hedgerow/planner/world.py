@@ -47,7 +47,9 @@ def neighbours(log: Log, primary: Log, target: int, generator: np.random.Generat
         there = np.flatnonzero(sizes == size)
         if len(there) < 2 * NEAR:  # too few of that size: of any
             there = np.arange(len(pool))
-        drawn[asked] = _near(primary.at[asked], pool.at[there], _times(pool)[there], generator)
+        same = len(primary) == len(pool) and target == primary.target[0]
+        place = np.searchsorted(there, asked) if same else np.searchsorted(pool.at[there], primary.at[asked])
+        drawn[asked] = _near(place, _times(pool)[there], generator)
     return _paired(primary, pool, drawn)
 
 
@@ -61,10 +63,9 @@ def _times(log: Log) -> Floats:
     return np.where(log.failed, inf, log.ttft)
 
 
-def _near(asked: Floats, at: Floats, taken: Floats, generator: np.random.Generator) -> Floats:
-    last = len(at) - 1
-    place = np.searchsorted(at, asked)
-    offset: Ints = generator.integers(1, NEAR + 1, len(asked)) * generator.choice((-1, 1), len(asked))
+def _near(place: Ints, taken: Floats, generator: np.random.Generator) -> Floats:
+    last = len(taken) - 1
+    offset: Ints = generator.integers(1, NEAR + 1, len(place)) * generator.choice((-1, 1), len(place))
     place = place + offset
     place = np.where(place < 0, -place, place)
     place = np.where(place > last, 2 * last - place, place)

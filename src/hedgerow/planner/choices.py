@@ -1,0 +1,121 @@
+"""Ways to hedge within a budget: which are worth trying, by arithmetic, and the config of each, which is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, inf
+
+import numpy as np
+
+from hedgerow.planner.estimate import Estimate, at_quantile, best, hedged
+from hedgerow.planner.log import Floats
+from hedgerow.planner.plan import Choice
+from hedgerow.planner.scene import Backup, Scene
+from hedgerow.units import show_duration, show_percent
+
+_MOST = 2
+"""Backups that are tried for each budget."""
+_DIGITS = 3
+"""Of a delay that a config has."""
+_GAIN = 0.01
+"""Chance must make the quantile so much shorter than a fixed delay alone, to be worth its trouble."""
+_SOON, _LATE = 0.05, 30.0
+"""The defaults of `hedge.min_delay` and `max_delay`."""
+_FIRST_TOKEN, _TOTAL = 60.0, 600.0
+"""Those of the route's `timeouts`."""
+_BURST = 50
+"""That of `hedge.burst`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aims:
+    """The quantile to be made short, and bounds of learned delays, None for the config's defaults."""
+
+    target: float
+    min_delay: float | None = None
+    max_delay: float | None = None
+
+
+def candidates(scene: Scene, shares: Mapping[str, float], aims: Aims) -> list[Choice]:
+    """What is worth trying, of the most promising backups; `shares`: the hedges per request that are paid for."""
+    looks = []
+    for backup in scene.backups:
+        own, other = fitted(scene, backup)
+        share = shares[backup.name]
+        looks.append((best(own, other, share, aims.target), plain(own, other, share, aims.target), backup))
+    looks.sort(key=lambda look: min(look[0].p99, look[1].p99))
+    found = []
+    for place, (random, fixed, backup) in enumerate(looks[:_MOST]):
+        share = shares[backup.name]
+        ways = [("auto", 1.0)]
+        if place == 0:
+            ways.append((f"p{(1.0 - share) * 100:.4g}", 1.0))
+        if fixed.delay < inf:
+            ways.append((show_duration(_short(fixed.delay)), 1.0))
+        if random.probability < 1.0 and random.p99 < fixed.p99 * (1.0 - _GAIN):
+            ways.append((show_duration(_short(random.delay)), max(round(random.probability, 3), 0.001)))
+        found += [_choice(scene, backup, delay, chance, share, aims) for delay, chance in ways]
+    return found
+
+
+def fitted(scene: Scene, backup: Backup) -> tuple[Floats, Floats]:
+    """What primary and hedge take of the requests that are fitted on, for arithmetic."""
+    own, other = (each[: scene.split] for each in scene.sure(backup))
+    answered = np.isfinite(own)
+    return own[answered], other[answered]
+
+
+def plain(own: Floats, other: Floats, share: float, target: float) -> Estimate:
+    """The shortest delay at which all who reach it can be hedged; a longer one would not be better."""
+    late = at_quantile(own, 1.0 - share)
+    extra = float((own > late).mean())
+    return Estimate(late if extra else inf, 1.0, at_quantile(hedged(own, other, late), target), extra)
+
+
+def off(scene: Scene) -> dict[str, str]:
+    """The config without hedging."""
+    return {"hedge.delay": "off"} | _timeouts(scene.slowest)
+
+
+def _choice(scene: Scene, backup: Backup, delay: str, chance: float, share: float, aims: Aims) -> Choice:
+    keys = {"hedge.delay": delay} | _budget(scene, share)
+    if chance < 1.0:
+        keys["hedge.rollout"] = show_percent(chance)
+    if aims.target != 0.99:
+        keys["hedge.target"] = f"p{aims.target * 100:.4g}"
+    if aims.min_delay is not None and aims.min_delay != _SOON:
+        keys["hedge.min_delay"] = show_duration(aims.min_delay)
+    if aims.max_delay is not None and aims.max_delay != _LATE:
+        keys["hedge.max_delay"] = show_duration(aims.max_delay)
+    return Choice(
+        primary=scene.name,
+        backup=backup.name,
+        relation=backup.relation,
+        delay=delay,
+        probability=chance,
+        config=tuple((keys | _timeouts(scene.slowest)).items()),
+    )
+
+
+def _budget(scene: Scene, share: float) -> dict[str, str]:
+    """The share is all there is: nothing is earned by the minute, and in a short log less may start in a row."""
+    burst = min(_BURST, max(2, round(share * scene.split / 4)))
+    keys = {"hedge.budget": show_percent(round(share, 6)), "hedge.per_minute": "0"}
+    return keys if burst == _BURST else keys | {"hedge.burst": str(burst)}
+
+
+def _timeouts(slowest: float) -> dict[str, str]:
+    """Under which nothing of the log would have been broken off: hedging alone is to be judged."""
+    minutes = ceil(slowest * 2.0 / 60.0)
+    keys = {}
+    if slowest >= _FIRST_TOKEN:
+        keys["timeouts.first_token"] = show_duration(minutes * 60.0)
+    if slowest * 2.0 >= _TOTAL:
+        keys["timeouts.total"] = show_duration(minutes * 120.0)
+    return keys
+
+
+def _short(seconds: float) -> float:
+    """A delay as people write it."""
+    return float(f"{seconds:.{_DIGITS}g}")

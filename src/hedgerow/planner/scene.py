@@ -1,0 +1,156 @@
+"""One primary of a log, its requests, and what each of them would have taken at the targets that may back it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from hedgerow.planner.log import Floats, Log
+from hedgerow.planner.plan import Relation
+from hedgerow.planner.world import FAILS_AFTER, independent, neighbours
+from hedgerow.policy.plan import Candidate, Place
+
+LEAST = 40
+"""Attempts that a target must have in each part of the log to be looked at."""
+MOST = 200_000
+"""Requests that are looked at: of longer logs the last."""
+ENOUGH = 6_000
+"""Requests of short logs are gone through again, each time with other hedges, until they are as many."""
+_DRAWS = 20
+_ANOTHER = 2.0
+"""How many times as long the median of another tier is, or the other way round."""
+
+
+Draw = Callable[[Log, Log, int, np.random.Generator], Floats]
+"""A way to say what attempts at a target would have taken, of each request; see `world`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A target that hedges may go to. Of each request seconds, inf where the attempt fails.
+
+    `near`: drawn from those near in time, of the same prompt size, again and again; `far`: from any in the same part.
+    """
+
+    name: str
+    relation: Relation
+    near: tuple[Floats, ...]
+    far: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`own`: seconds of the primary's own record, inf where it failed. The first `split` requests are fitted on."""
+
+    log: Log
+    primary: Log
+    name: str
+    requests: int
+    """Of the whole log."""
+    split: int
+    own: Floats
+    backups: tuple[Backup, ...]
+
+    def __len__(self) -> int:
+        return len(self.primary)
+
+    @property
+    def slowest(self) -> float:
+        """The longest that any attempt took that did not fail."""
+        good = ~self.log.failed
+        return float(self.log.ttft[good].max()) if good.any() else 0.0
+
+    def places(self, backup: Backup) -> list[Place]:
+        """Of a route from the primary to this backup."""
+        return places_of([self.name, backup.name])
+
+    def sure(self, backup: Backup) -> tuple[Floats, Floats]:
+        """What primary and hedge take, for arithmetic: a failure is followed by an attempt at the backup at once."""
+        return with_failover(self.own, backup.near[0]), backup.near[0]
+
+
+def with_failover(own: Floats, other: Floats) -> Floats:
+    """Those that fail are asked of the other."""
+    return np.where(np.isfinite(own), own, FAILS_AFTER + other)
+
+
+def places_of(names: Sequence[str]) -> list[Place]:
+    """Targets of a log in a route; those of one provider, the first word of their name, share an account."""
+    return [Place(Candidate(name, name.split(" ")[0])) for name in names]
+
+
+def scene_of(
+    log: Log, target: int, *, seed: int, fit: float = 0.5, only: Sequence[str] = (), draws: int | None = None
+) -> Scene | None:
+    """None where the log holds too few attempts of this target. `only`: the backups that may be; none: see `_others`.
+
+    `fit` is the share of the requests that is fitted on.
+    """
+    everything = np.flatnonzero(log.target == target)
+    if len(everything) > MOST:
+        log = log.of(log.at >= log.at[everything[-MOST]])
+    primary = log.of(log.target == target)
+    split = int(len(primary) * fit)
+    if min(split, len(primary) - split) < LEAST:
+        return None
+    own = np.where(primary.failed, inf, primary.ttft)
+    parts = _Parts(log, primary, split, seed)
+    count = min(_DRAWS, max(1, ENOUGH // len(primary))) if draws is None else draws
+    backups = [parts.backup(target, "same target", count)]
+    backups += [parts.backup(other, relation, count) for other, relation in _others(log, target, only)]
+    wanted = [each for each in backups if each is not None and (not only or each.name in only)]
+    return Scene(log, primary, log.targets[target], len(everything), split, own, tuple(wanted))
+
+
+class _Parts:
+    """The part of a log that is fitted on and the rest: nothing of one is drawn for a request of the other."""
+
+    def __init__(self, log: Log, primary: Log, split: int, seed: int) -> None:
+        self._seed, self._name = seed, log.targets
+        at = primary.at[split]
+        self._pieces = [
+            (log.of(log.at < at), primary.of(primary.at < at)),
+            (log.of(log.at >= at), primary.of(primary.at >= at)),
+        ]
+
+    def backup(self, target: int, relation: Relation, draws: int) -> Backup | None:
+        """None where there are too few attempts of it in some part."""
+        if any((log.target == target).sum() < LEAST for log, _ in self._pieces):
+            return None
+        chances = [np.random.default_rng((self._seed, target, number)) for number in range(draws + 1)]
+        near = tuple(self._drawn(neighbours, target, chance) for chance in chances[:-1])
+        return Backup(self._name[target], relation, near, self._drawn(independent, target, chances[-1]))
+
+    def _drawn(self, draw: Draw, target: int, chance: np.random.Generator) -> Floats:
+        return np.concatenate([draw(log, primary, target, chance) for log, primary in self._pieces if len(primary)])
+
+
+def _others(log: Log, target: int, only: Sequence[str]) -> list[tuple[int, Relation]]:
+    """Other targets, and what they are to this one. Of a different model only those that are asked for by name.
+
+    A name of several words ends with that of its model.
+    """
+    found: list[tuple[int, Relation]] = []
+    median = _median(log, target)
+    for other, name in enumerate(log.targets):
+        if other == target or not (log.target == other).any():
+            continue
+        different = _model(name) != _model(log.targets[target])
+        if different and name not in only:
+            continue
+        far = max(_median(log, other), 1e-9) / max(median, 1e-9)
+        tier = different or not 1 / _ANOTHER <= far <= _ANOTHER
+        found.append((other, "other tier" if tier else "other target"))
+    return found
+
+
+def _model(name: str) -> str | None:
+    return name.rpartition(" ")[2] if " " in name else None
+
+
+def _median(log: Log, target: int) -> float:
+    good = (log.target == target) & ~log.failed
+    return float(np.median(log.ttft[good])) if good.any() else inf

@@ -1,0 +1,143 @@
+"""A policy tried out: the engine in virtual time on the requests of a scene, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, nan, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.planner.log import Floats, Ints
+from hedgerow.planner.plan import Outcome
+from hedgerow.planner.replay import Replay
+from hedgerow.planner.statistics import QUANTILES, Quantile
+from hedgerow.planner.world import Resampled
+from hedgerow.policy.health import Health, Watch
+from hedgerow.policy.plan import Place
+from hedgerow.policy.settings import Policy
+
+_SEVERAL = 40_000
+"""Requests from which on it is worth while to start other processes."""
+
+Progress = Callable[[int, int, str], None]
+"""Told how many requests were gone through, of how many, and what is being done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is to be tried: a policy, its places, what requests take at each of them, when they come, their prompts."""
+
+    policy: Policy
+    places: Sequence[Place]
+    taken: Sequence[Floats]
+    at: Floats
+    tokens: Ints
+    seed: int
+    watches: Mapping[str, Watch] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Flown:
+    """Of each request: seconds to its first token (nan: none), hedges, failovers, and which attempt won (-1: none).
+
+    `delays`: of each prompt size (the smallest number of tokens) the delay and probability at the end.
+    """
+
+    took: Floats
+    hedges: Ints
+    failovers: Ints
+    winner: Ints
+    delays: tuple[tuple[int, float, float], ...]
+
+    def part(self, which: slice) -> Flown:
+        """Some of the requests."""
+        return Flown(self.took[which], self.hedges[which], self.failovers[which], self.winner[which], self.delays)
+
+
+def fly(trial: Trial) -> Flown:
+    """Let the engine do it."""
+    draw = np.random.default_rng(trial.seed).random
+    replay = Replay(Resampled(trial.taken), trial.policy, trial.places, draw, health=Health(trial.watches))
+    told = replay.run(trial.at.tolist(), trial.tokens.tolist())
+    sizes = {
+        each["prompt_tokens"]: (inf if each["delay"] is None else each["delay"], each["probability"])
+        for each in replay.hedger.state(replay.clock.now)["delays"]
+    }
+    return Flown(
+        np.array(told.took),
+        np.array(told.hedges, dtype=np.int64),
+        np.array(told.failovers, dtype=np.int64),
+        np.array(told.winner, dtype=np.int64),
+        tuple((tokens, *choice) for tokens, choice in sorted(sizes.items())),
+    )
+
+
+class Crew:
+    """Who flies trials: this process, or several where there is enough to do. What comes of it is the same."""
+
+    def __init__(self, jobs: int, progress: Progress) -> None:
+        self._jobs, self._progress = jobs, progress
+        self.done = self.planned = 0
+
+    def fly(self, trials: Sequence[Trial], words: str) -> list[Flown]:
+        """All of them."""
+        self.planned = max(self.planned, self.done + sum(len(trial.at) for trial in trials))
+        flown = []
+        self._progress(self.done, self.planned, words)
+        for trial, each in zip(trials, self._each(trials), strict=True):
+            self.done += len(trial.at)
+            self._progress(self.done, self.planned, words)
+            flown.append(each)
+        return flown
+
+    def _each(self, trials: Sequence[Trial]) -> Iterator[Flown]:
+        if self._jobs < 2 or len(trials) < 2 or sum(len(trial.at) for trial in trials) < _SEVERAL:
+            yield from map(fly, trials)
+            return
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        # A fork of a process with threads, as readers of logs have them, may hang.
+        with ProcessPoolExecutor(min(self._jobs, len(trials)), get_context("spawn")) as pool:
+            yield from pool.map(fly, trials)
+
+
+def outcome_of(flown: Sequence[Flown], target: float, usd: Sequence[Floats] = ()) -> Outcome:
+    """Of the same requests gone through several times. `usd`: what their hedges cost, each time."""
+    took = np.concatenate([each.took for each in flown])
+    count = len(flown[0].took)
+    ordered = np.sort(took[~np.isnan(took)])
+    answered = count * len(ordered) // max(len(took), 1)
+    return Outcome(
+        requests=count,
+        failed=1.0 - len(ordered) / max(len(took), 1),
+        quantiles=tuple(_quantile(ordered, p, answered) for p in sorted({*QUANTILES, target})),
+        extra=_mean([each.hedges for each in flown]),
+        failovers=_mean([each.failovers for each in flown]),
+        usd_per_1000=float(np.mean(np.concatenate(usd))) * 1_000.0 if usd else None,
+    )
+
+
+def _mean(of: Sequence[Ints]) -> float:
+    return float(np.concatenate(of).mean()) if of and len(of[0]) else 0.0
+
+
+def _quantile(ordered: Floats, p: float, n: int) -> Quantile:
+    """As `statistics.quantile`, where `n` requests were gone through several times."""
+    if not n:
+        return Quantile(p, nan, nan, nan)
+    spread = 1.96 * sqrt(p * (1 - p) / n)
+    low, high = p - spread, p + spread + 1 / n
+    return Quantile(
+        p,
+        at_share(ordered, p),
+        at_share(ordered, low) if low > 0 else 0.0,
+        at_share(ordered, high) if high < 1 else inf,
+    )
+
+
+def at_share(ordered: npt.NDArray[np.float64], p: float) -> float:
+    """The smallest value that the share `p` does not exceed."""
+    return float(ordered[min(max(int(np.ceil(len(ordered) * p)) - 1, 0), len(ordered) - 1)])
