@@ -11,6 +11,12 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+SUPERSEDED = "superseded before its first token"
+NEGATIVE = "a negative latency"
+LATE_FIRST = "a first token after the end"
+REFUSED = "refused for what was asked (HTTP 4xx)"
+"""Reasons why a row is not in a log, of which more is known than that."""
+
 
 @dataclass(frozen=True, slots=True)
 class Log:

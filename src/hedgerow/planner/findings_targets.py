@@ -1,0 +1,169 @@
+"""Findings of single targets, and of two together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf, isfinite, sqrt
+
+import numpy as np
+
+from hedgerow.planner.log import Floats, Log
+from hedgerow.planner.plan import Finding
+from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics, quantile
+from hedgerow.report.words import percent, pnn, seconds
+
+SMALL_TAIL = 4.0
+"""p99/p50 below which hedging buys little: some 5 % of the p99 for 5 % more requests, on recorded endpoints."""
+ENOUGH = 100
+"""Requests beyond the quantile in question that make its estimate good."""
+LONG = 0.5
+"""Share of the variance of log latency from which on prompt size is the reason to be slow."""
+CORRELATED = 0.3
+BURSTY = 0.2
+CLUSTERED = 3.0
+FAILING = 0.01
+CHANGED = 1.3
+TINY = 20
+"""Answers below which nothing but their number is told of a target."""
+
+
+def too_small(statistics: Sequence[TargetStatistics], target_quantile: float) -> Iterator[Finding]:
+    """One finding for all targets with next to nothing, if there are others."""
+    tiny = [each for each in statistics if each.n < TINY]
+    if tiny and len(tiny) < len(statistics):
+        names = ", ".join(each.target for each in tiny[:3]) + (", ..." if len(tiny) > 3 else "")
+        text = f"{len(tiny)} of {len(statistics)} targets have fewer than {TINY} answers each ({names}): left alone."
+        yield Finding("few_samples", "note", None, text)
+    elif tiny:
+        most = max(each.n for each in statistics)
+        text = (
+            f"No target has more than {most} answers; {pnn(target_quantile * 100)} needs {_needed(target_quantile):,}."
+        )
+        yield Finding("few_samples", "stop", None, text)
+
+
+def of_target(log: Log, of: TargetStatistics, target_quantile: float) -> Iterator[Finding]:
+    """What holds of one target."""
+    if of.n >= TINY:
+        yield from _few(log, of, target_quantile)
+        yield from _small_tail(of)
+        yield from _long(of)
+        yield from _bursty(of)
+        yield from _changed(log, of)
+    yield from _failures(log, of)
+
+
+def _needed(target_quantile: float) -> int:
+    return round(ENOUGH / (1 - target_quantile))
+
+
+def _few(log: Log, of: TargetStatistics, target_quantile: float) -> Iterator[Finding]:
+    needed, name = _needed(target_quantile), pnn(target_quantile * 100)
+    if of.n >= needed:
+        return
+    found = _at(log, of, target_quantile)
+    beyond = of.n * (1 - target_quantile)
+    if beyond < 1:
+        text = f"{of.target} has {of.n:,} answers: too few to say anything of {name}, which needs {needed:,}."
+        yield Finding("few_samples", "stop", of.target, text)
+        return
+    bounds = f"{seconds(found.low)} and {seconds(found.high)}" if found.high < inf else f"{seconds(found.low)} and more"
+    text = (
+        f"{of.target} has {of.n:,} answers, where {needed:,} would do: its {name} rests on the slowest "
+        f"{round(beyond):,} and lies between {bounds}."
+    )
+    yield Finding("few_samples", "warning", of.target, text)
+
+
+def _at(log: Log, of: TargetStatistics, p: float) -> Quantile:
+    known = next((each for each in of.quantiles if each.p == p), None)
+    return known or quantile(np.sort(_took(log, of)), p)
+
+
+def _took(log: Log, of: TargetStatistics) -> Floats:
+    own = (log.target == list(log.targets).index(of.target)) & ~log.failed
+    return log.of(own).ttft
+
+
+def _small_tail(of: TargetStatistics) -> Iterator[Finding]:
+    if of.tail < SMALL_TAIL:
+        p50, p99 = of.quantiles[0].value, of.quantiles[-1].value
+        text = (
+            f"At {of.target} the slowest 1 % take {of.tail:.1f} times the median ({seconds(p99)} against "
+            f"{seconds(p50)}): hedging buys little here."
+        )
+        yield Finding("small_tail", "warning", of.target, text)
+
+
+def _long(of: TargetStatistics) -> Iterator[Finding]:
+    if of.explained is not None and of.explained >= LONG:
+        text = (
+            f"At {of.target} prompt size explains {percent(of.explained)} of how long answers take: slow ones are "
+            f"mostly long ones, and a hedge of these is as slow."
+        )
+        yield Finding("slow_because_long", "warning", of.target, text)
+
+
+def _bursty(of: TargetStatistics) -> Iterator[Finding]:
+    # as many slow ones after slow ones as chance would give, and three standard deviations and two more
+    usual = 0.0025 * of.n
+    by_chance = (usual + 3 * sqrt(usual) + 2) / usual
+    together = of.autocorrelation >= BURSTY and of.autocorrelation > 3 / sqrt(of.n)
+    if together or of.clustering >= max(CLUSTERED, by_chance):
+        text = (
+            f"Slow requests at {of.target} come together: after a slow one the next is {of.clustering:.1f} times as "
+            f"likely to be slow (correlation {of.autocorrelation:.2f}). A hedge meets the same slow spell, and gains "
+            f"less than independent draws would promise."
+        )
+        yield Finding("bursty", "warning", of.target, text)
+
+
+def _changed(log: Log, of: TargetStatistics) -> Iterator[Finding]:
+    took = _took(log, of)
+    half = len(took) // 2
+    for p in (0.5, 0.95):
+        before, after = quantile(np.sort(took[:half]), p), quantile(np.sort(took[half:]), p)
+        apart = before.high < after.low or after.high < before.low
+        if apart and not 1 / CHANGED < after.value / before.value < CHANGED:
+            text = (
+                f"{of.target} has changed: its {pnn(p * 100)} was {seconds(before.value)} in the first half of the log "
+                f"and {seconds(after.value)} in the second. A fixed delay goes stale; `auto` follows."
+            )
+            yield Finding("changed", "warning", of.target, text)
+            return
+
+
+def _failures(log: Log, of: TargetStatistics) -> Iterator[Finding]:
+    attempts = of.n + of.failed
+    if of.outages:
+        longest = max(of.outages, key=lambda each: (each.end - each.start, each.attempts))
+        lasted = f"{span(longest.end - longest.start)}, " if log.timed else ""
+        times = "once" if len(of.outages) == 1 else f"{len(of.outages)} times"
+        text = (
+            f"{of.target} was out {times}; at the longest ({lasted}{longest.attempts:,} attempts) {longest.failed:,} "
+            f"failed. Only another target helps then."
+        )
+        yield Finding("outage", "warning", of.target, text)
+    if of.failed >= max(FAILING * attempts, 3):
+        text = (
+            f"{percent(of.failed / attempts)} of the attempts at {of.target} failed. A failure is answered by a "
+            f"failover at once, whatever the delay of hedges."
+        )
+        yield Finding("failing", "note", of.target, text)
+
+
+def span(of: float) -> str:
+    """A stretch of time, from seconds to hours."""
+    return seconds(of) if of < 120 else f"{of / 60:.1f} minutes" if of < 7_200 else f"{of / 3_600:.1f} hours"
+
+
+def of_pairing(of: Pairing) -> Iterator[Finding]:
+    """What holds of two targets."""
+    if of.correlation >= CORRELATED and of.correlation > 3 / sqrt(of.n):
+        same = of.same_size
+        sized = f", {same:.2f} among prompts of the same size" if same is not None and isfinite(same) else ""
+        text = (
+            f"{of.first} and {of.second} are slow at the same time (rank correlation {of.correlation:.2f}{sized}): "
+            f"each is a worse backup for the other than its own numbers promise."
+        )
+        yield Finding("correlated", "warning", of.first, text)
