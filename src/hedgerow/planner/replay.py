@@ -61,8 +61,11 @@ class Replay:
         *,
         health: Health | None = None,
         listeners: Sequence[Listener] = (),
+        refresh: float = REFRESH,
     ) -> None:
+        """`refresh`: seconds between two looks at what was learned; where requests are rare, more change little."""
         self.world = world
+        self._every = refresh
         self.places = places
         self.clock = Clock()
         self.alarm = Alarm(cast("asyncio.AbstractEventLoop", self.clock))
@@ -73,11 +76,11 @@ class Replay:
         """Let requests come at these times (seconds, not decreasing), with so many tokens of prompt."""
         self.told = Told(len(arrivals))
         clock, attempt = self.clock, self.world.attempt
-        refresh_at = (arrivals[0] if len(arrivals) else 0.0) + REFRESH
+        refresh_at = (arrivals[0] if len(arrivals) else 0.0) + self._every
         for index, at in enumerate(arrivals):
             while at >= refresh_at:
                 self._refresh(refresh_at)
-                refresh_at += REFRESH
+                refresh_at += self._every
             clock.run_until(at)
             flight = _Flight(self, index, tokens[index], at)
             seconds, failure = attempt(index, flight.order[0], 0, at)
