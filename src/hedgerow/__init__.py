@@ -9,11 +9,13 @@ made of is in `hedgerow.transports`.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
 
+TYPE_CHECKING = False  # as type checkers know it; `typing` itself takes most of what importing this would take
 if TYPE_CHECKING:
+    from typing import Any
+
     from hedgerow.client.calls import chain, hedge, race
     from hedgerow.client.completion import Completion, hedged_completion
     from hedgerow.client.decorator import hedged

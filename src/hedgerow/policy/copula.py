@@ -9,29 +9,33 @@ correlated by r, and s = sqrt(1 - r^2),
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
-from math import erfc, sqrt
-from statistics import NormalDist
+from math import erfc, exp, sqrt, tau
 
 STRONGEST = 0.95
 """The largest correlation that can be asked for: beyond it a hedge is as good as useless, and the grid too coarse."""
 
 _STEP = 0.125
 _LOWEST = -4.0
-_NORMAL = NormalDist()
 _SCORES = tuple(_LOWEST + _STEP * node for node in range(77))
-_DENSITIES = tuple(_NORMAL.pdf(score) for score in _SCORES)
+_DENSITIES = tuple(exp(score * score / -2.0) / sqrt(tau) for score in _SCORES)
 _LAST = len(_SCORES) - 1
-_LOWEST_RANK = _NORMAL.cdf(_LOWEST)
+_LOWEST_RANK = erfc(-_LOWEST / sqrt(2.0)) / 2.0
 _EDGE = 1e-9
 """Ranks are kept this far from 0 and 1, where scores are infinite."""
 
-_score = _NORMAL.inv_cdf
+
+@cache
+def _inverse() -> Callable[[float], float]:
+    from statistics import NormalDist  # which imports more than all of this takes, for what has nothing to learn yet
+
+    return NormalDist().inv_cdf
 
 
 def score(rank: float) -> float:
     """The standard normal quantile of a rank; ranks of 0 and 1, and beyond, count as 1e-9 from there."""
-    return _score(min(max(rank, _EDGE), 1.0 - _EDGE))
+    return _inverse()(min(max(rank, _EDGE), 1.0 - _EDGE))
 
 
 def given_slower(rank: float, correlation: float) -> Callable[[float], float]:
@@ -43,14 +47,14 @@ def given_slower(rank: float, correlation: float) -> Callable[[float], float]:
         raise ValueError(f"correlation must be in [0, {STRONGEST}]")
     if correlation == 0.0:
         return _independent
-    row = _row(score(rank), correlation)
+    row, inverse = _row(score(rank), correlation), _inverse()
 
     def share(v: float) -> float:
         if v <= _LOWEST_RANK:
             return row[0] * max(v, 0.0) / _LOWEST_RANK
         if v >= 1.0:
             return 1.0
-        place = (_score(v) - _LOWEST) / _STEP
+        place = (inverse(v) - _LOWEST) / _STEP
         node = int(place)
         if node >= _LAST:
             return 1.0
