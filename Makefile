@@ -69,5 +69,5 @@ lock: setup-dev ## regenerate requirements/*.txt from pyproject.toml (ARGS="--up
 	@bash scripts/lock.sh $(ARGS)
 
 clean: ## remove everything the other targets made, .venv included
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache build dist bench/.work bench/.peers .e2e-llm .e2e-npm
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache build dist bench/.work bench/.peers .e2e-llm .e2e-npm .e2e-older-sdks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,7 +30,7 @@ def http_client(
     """An AsyncClient that hedges, as async SDKs take one: AsyncOpenAI(http_client=http_client([...])).
 
     `targets` and `policy` as for `HedgeTransport`, whose further options may be given too; all others are the client's
-    own. `library` is "httpx2" for openai >= 3 and anthropic >= 2, "httpx" for older ones. Redirects are followed, as
+    own. `library` is "httpx2" for openai >= 3 and anthropic >= 1, "httpx" for older ones. Redirects are followed, as
     the SDKs do. Raises `ValueError` for what cannot work.
     """
     return _client(library, "AsyncClient", "HedgeTransport", targets, policy, options)

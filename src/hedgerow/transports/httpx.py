@@ -1,4 +1,4 @@
-"""For clients built on httpx: openai < 3, anthropic < 2, Mistral, Groq, Cohere, LlamaIndex."""
+"""For clients built on httpx: openai < 3, anthropic < 1, Mistral, Groq, Cohere, LlamaIndex."""
 
 from __future__ import annotations
 

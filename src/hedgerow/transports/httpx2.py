@@ -1,4 +1,4 @@
-"""For clients built on httpx2: openai >= 3, anthropic >= 2."""
+"""For clients built on httpx2: openai >= 3, anthropic >= 1."""
 
 from __future__ import annotations
 
