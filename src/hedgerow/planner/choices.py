@@ -20,12 +20,19 @@ _DIGITS = 3
 """Of a delay that a config has."""
 _GAIN = 0.01
 """Chance must make the quantile so much shorter than a fixed delay alone, to be worth its trouble."""
-_SOON, _LATE = 0.05, 30.0
-"""The defaults of `hedge.min_delay` and `max_delay`."""
+_TARGET, _SOON, _LATE = 0.99, 0.05, 30.0
+"""The defaults of `hedge.target`, `min_delay` and `max_delay`."""
 _FIRST_TOKEN, _TOTAL = 60.0, 600.0
 """Those of the route's `timeouts`."""
 _BURST = 50
 """That of `hedge.burst`."""
+_SAMPLES, _AGE, _OLDEST = 1_000, 1_800.0, 86_400.0
+"""Those of `hedge.window`, and the most that its age may be."""
+_MINUTE, _HOUR = 60.0, 3_600.0
+_SLOW = 0.999
+"""What is slower than this share of the answers is rarer than any budget."""
+_WARM = 100
+"""Attempts that a rule must know to learn from them, the default of `hedge.warmup.samples`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,10 @@ def candidates(scene: Scene, shares: Mapping[str, float], aims: Aims) -> list[Ch
     found = []
     for place, (random, fixed, backup) in enumerate(looks[:_MOST]):
         share = shares[backup.name]
-        ways = [("auto", 1.0)]
-        if place == 0:
+        ways = []
+        if _gap(scene) * _WARM < _OLDEST:
+            ways.append(("auto", 1.0))
+        if place == 0 and ways:
             ways.append((f"p{(1.0 - share) * 100:.4g}", 1.0))
         if fixed.delay < inf:
             ways.append((show_duration(_short(fixed.delay)), 1.0))
@@ -82,12 +91,8 @@ def _choice(scene: Scene, backup: Backup, delay: str, chance: float, share: floa
     keys = {"hedge.delay": delay} | _budget(scene, share)
     if chance < 1.0:
         keys["hedge.rollout"] = show_percent(chance)
-    if aims.target != 0.99:
-        keys["hedge.target"] = f"p{aims.target * 100:.4g}"
-    if aims.min_delay is not None and aims.min_delay != _SOON:
-        keys["hedge.min_delay"] = show_duration(aims.min_delay)
-    if aims.max_delay is not None and aims.max_delay != _LATE:
-        keys["hedge.max_delay"] = show_duration(aims.max_delay)
+    if delay == "auto" or delay.startswith("p"):
+        keys |= _learning(scene, aims)
     return Choice(
         primary=scene.name,
         backup=backup.name,
@@ -100,19 +105,50 @@ def _choice(scene: Scene, backup: Backup, delay: str, chance: float, share: floa
 
 def _budget(scene: Scene, share: float) -> dict[str, str]:
     """The share is all there is: nothing is earned by the minute, and in a short log less may start in a row."""
-    burst = min(_BURST, max(2, round(share * scene.split / 4)))
+    burst = min(_BURST, max(2, round(share * scene.split / 5)))
     keys = {"hedge.budget": show_percent(round(share, 6)), "hedge.per_minute": "0"}
     return keys if burst == _BURST else keys | {"hedge.burst": str(burst)}
 
 
+def _learning(scene: Scene, aims: Aims) -> dict[str, str]:
+    """What a delay that is learned goes by."""
+    keys = {}
+    if aims.target != _TARGET:
+        keys["hedge.target"] = f"p{aims.target * 100:.4g}"
+    if aims.min_delay is not None and aims.min_delay != _SOON:
+        keys["hedge.min_delay"] = show_duration(aims.min_delay)
+    late = _late(scene) if aims.max_delay is None else aims.max_delay
+    if late != _LATE:
+        keys["hedge.max_delay"] = show_duration(late)
+    return keys | _window(scene)
+
+
+def _late(scene: Scene) -> float:
+    """The longest delay that may be learned: where a slow answer takes longer than the default, what that takes."""
+    answered = scene.own[: scene.split][np.isfinite(scene.own[: scene.split])]
+    slow = at_quantile(answered, _SLOW) if len(answered) else 0.0
+    return _LATE if slow <= _LATE else min(ceil(slow / _MINUTE) * _MINUTE, _HOUR)
+
+
+def _gap(scene: Scene) -> float:
+    """Seconds between two requests on average."""
+    return float(scene.primary.at[-1] - scene.primary.at[0]) / len(scene)
+
+
+def _window(scene: Scene) -> dict[str, str]:
+    """How far back a rule must look to know as many attempts as it may; of rare requests the default sees too few."""
+    age = _gap(scene) * _SAMPLES
+    return {} if age <= _AGE else {"hedge.window.age": show_duration(min(ceil(age / _HOUR) * _HOUR, _OLDEST))}
+
+
 def _timeouts(slowest: float) -> dict[str, str]:
     """Under which nothing of the log would have been broken off: hedging alone is to be judged."""
-    minutes = ceil(slowest * 2.0 / 60.0)
+    minutes = ceil(slowest * 2.0 / _MINUTE)
     keys = {}
     if slowest >= _FIRST_TOKEN:
-        keys["timeouts.first_token"] = show_duration(minutes * 60.0)
+        keys["timeouts.first_token"] = show_duration(minutes * _MINUTE)
     if slowest * 2.0 >= _TOTAL:
-        keys["timeouts.total"] = show_duration(minutes * 120.0)
+        keys["timeouts.total"] = show_duration(minutes * 2.0 * _MINUTE)
     return keys
 
 

@@ -12,7 +12,6 @@ from hedgerow.policy.health import Watch
 from hedgerow.policy.settings import Policy
 
 _TARGET = {"base_url": "http://127.0.0.1:9/v1", "api_key": "none"}
-OFF = {"hedge.delay": "off"}
 
 
 def policy_of(choice: Choice) -> Policy:
@@ -31,15 +30,18 @@ def watches_of(names: Sequence[str]) -> dict[str, Watch]:
     return {name: Watch(breaker) for name in names}
 
 
-def section(keys: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The keys as the sections of a route."""
-    found: dict[str, dict[str, str]] = {}
+def sections(keys: Mapping[str, str]) -> dict[str, Any]:
+    """The keys, such as `hedge.delay`, as a route has them."""
+    found: dict[str, Any] = {}
     for key, value in keys.items():
-        name, _, rest = key.partition(".")
-        found.setdefault(name, {})[rest] = value
+        *sections, name = key.split(".")
+        place = found
+        for each in sections:
+            place = place.setdefault(each, {})
+        place[name] = value
     return found
 
 
 def _settings(keys: Mapping[str, str]) -> Settings:
-    route: dict[str, Any] = {"targets": ["a", "b"], **section(keys)}
+    route: dict[str, Any] = {"targets": ["a", "b"], **sections(keys)}
     return Settings.model_validate({"targets": {"a": _TARGET, "b": _TARGET}, "routes": {"plan": route}})

@@ -9,24 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from hedgerow.errors import ConfigError
-from hedgerow.planner.choices import Aims, candidates, fitted, off
+from hedgerow.planner.choices import Aims, candidates, off
 from hedgerow.planner.config import policy_from, watches_of
-from hedgerow.planner.estimate import Estimate, best, hedged, oracle
-from hedgerow.planner.log import Floats, Log
-from hedgerow.planner.money import Money, money_of
-from hedgerow.planner.noise import Cut, cut_of
+from hedgerow.planner.judging import Judging
+from hedgerow.planner.log import Log
+from hedgerow.planner.money import money_of
 from hedgerow.planner.pictures import curves_of, heat_of, timeline_of
 from hedgerow.planner.plan import Budget, Choice, Option, Outcome, Route
-from hedgerow.planner.scene import Backup, Scene, with_failover
-from hedgerow.planner.statistics import Pairing, TargetStatistics
+from hedgerow.planner.scene import Backup, Scene
+from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.trial import Crew, Flown, Trial, outcome_of
-from hedgerow.planner.verdict import About, pays, recommended, value_at
-from hedgerow.policy.auto import PROMPTS
-from hedgerow.policy.latency.cells import SIZES
+from hedgerow.planner.verdict import recommended, value_at
 
 if TYPE_CHECKING:
     from hedgerow.planner.search import Options
@@ -37,7 +33,9 @@ _SETTLED = 0.25
 """Of these the share that does not count, as rules that learn know nothing yet."""
 _LEARNS = 0.05
 """A rule that learns is left only for one with a quantile so much shorter: it goes on fitting when times change."""
-_OVER = 1.1
+_APART = 0.02
+"""And so much is the chance worth that another target is well when the primary is not, which no log can promise."""
+_OVER = 1.2
 """How far beyond its budget a way may be in a trial, which begins with as many hedges as may start at once."""
 
 
@@ -64,17 +62,15 @@ def too_short(log: Log, target: int) -> Route:
 class RouteSearch:
     """Of one scene."""
 
-    def __init__(
-        self, scene: Scene, options: Options, known: Sequence[TargetStatistics], pairs: Sequence[Pairing]
-    ) -> None:
-        self.scene, self._options, self._pairs = scene, options, pairs
+    def __init__(self, scene: Scene, options: Options, known: Sequence[TargetStatistics]) -> None:
+        self.scene, self._options = scene, options
         self._aims = Aims(options.target, options.min_delay, options.max_delay)
-        self._statistics = next(each for each in known if each.target == scene.name)
         self._backups = {backup.name: backup for backup in scene.backups}
         self._watches = watches_of([scene.name, *self._backups])
         self._money = {name: money_of(scene, backup, options.prices) for name, backup in self._backups.items()}
+        statistics = next(each for each in known if each.target == scene.name)
+        self._judging = Judging(scene, statistics, self._money, options.target, options.seed)
         self._tried = slice(max(scene.split - TRIED, 0), scene.split)
-        self._rest = slice(scene.split, None)
         self._shares = [{name: self._share(budget, name) for name in self._backups} for budget in options.budgets]
         self._choices = [candidates(scene, shares, self._aims) for shares in self._shares]
 
@@ -92,11 +88,7 @@ class RouteSearch:
         """Requests that are to be flown in all."""
         tried = sum(map(len, self._choices)) * (self._tried.stop - self._tried.start)
         whole = (len(self._choices) + len(self._backups)) * len(self.scene)
-        return self._rounds * (tried + whole)
-
-    @property
-    def _rounds(self) -> int:
-        return len(self.scene.backups[0].near)
+        return self.scene.rounds * (tried + whole)
 
     def run(self, crew: Crew) -> Route:
         """Do it."""
@@ -107,10 +99,15 @@ class RouteSearch:
         best_ways = [(dict(choice.config), self._backups[choice.backup]) for choice in chosen]
         flown = self._flown(crew, best_ways, f"judging the best way of each budget for {name}")
         before = [plain[choice.backup] for choice in chosen]
-        judged = [self._option(index, choice, before[index], flown[index]) for index, choice in enumerate(chosen)]
-        options, cuts = [option for option, _ in judged], [cut for _, cut in judged]
-        index, verdict = recommended(self._about(self._whole(before[0])), options, cuts)
+        judged = [
+            self._judging.option(budget, shares[choice.backup], choice, *flights)
+            for budget, shares, choice, *flights in zip(
+                self._options.budgets, self._shares, chosen, before, flown, strict=True
+            )
+        ]
+        index, verdict = recommended(self._judging.about, judged)
         main = 0 if index is None else index
+        options = [each.option for each in judged]
         return self._route(options, index, verdict, before[main], None if index is None else flown[main])
 
     def _chosen(self, crew: Crew) -> list[Choice]:
@@ -131,8 +128,9 @@ class RouteSearch:
             return tried[place].extra <= shares[choices[place].backup] * _OVER + 2.0 / tried[place].requests
 
         def value(place: int) -> float:
-            shorter = value_at(tried[place], self._options.target)
-            return shorter * (1.0 - _LEARNS) if choices[place].delay == "auto" else shorter
+            choice, found = choices[place], value_at(tried[place], self._options.target)
+            found *= 1.0 - _LEARNS if choice.delay == "auto" else 1.0
+            return found * (1.0 - _APART if choice.relation == "other target" else 1.0)
 
         places = range(len(choices))
         allowed = [place for place in places if within(place)]
@@ -142,7 +140,7 @@ class RouteSearch:
         self, crew: Crew, configs: Sequence[tuple[Mapping[str, str], Backup]], words: str, part: slice = slice(None)
     ) -> list[list[Flown]]:
         """Of each config, as often as there are draws of what its backup takes."""
-        scene, rounds = self.scene, range(self._rounds)
+        scene, rounds = self.scene, range(self.scene.rounds)
         at, tokens = scene.primary.at[part], scene.primary.input_tokens[part]
         trials = []
         for config, backup in configs:
@@ -153,69 +151,25 @@ class RouteSearch:
         flown = iter(crew.fly(trials, words))
         return [[next(flown) for _ in rounds] for _ in configs]
 
-    def _option(
-        self, index: int, choice: Choice, before: Sequence[Flown], flown: Sequence[Flown]
-    ) -> tuple[Option, Cut]:
-        target, rest = self._options.target, self._rest
-        backup, share = self._backups[choice.backup], self._shares[index][choice.backup]
-        money = self._money[choice.backup]
-        expected = self._outcome(flown, rest, money)
-        plain, after = [each.part(rest) for each in before], [each.part(rest) for each in flown]
-        cut = cut_of(plain, after, target, self._options.seed)
-        without = outcome_of(plain, target)
-        own, near = (each[rest] for each in self.scene.sure(backup))
-        answered = np.isfinite(own)
-        stale = best(*fitted(self.scene, backup), share, target)
-        paid, why = pays(self._about(without), cut, value_at(without, target), expected)
-        option = Option(
-            budget=self._options.budgets[index],
-            choice=msgspec.structs.replace(choice, by_size=_by_size(flown[0])),
-            fitted=self._outcome(flown, slice(self.scene.split), money),
-            expected=expected,
-            independent=self._independent(backup, share),
-            oracle_p99=oracle(own[answered], near[answered], share, target),
-            stale_p99=value_at(outcome_of([_fixed(own, near, stale, self._options.seed)], target), target),
-            pays=paid,
-            why=why,
-        )
-        return option, cut
-
-    def _outcome(self, flown: Sequence[Flown], part: slice, money: Money | None) -> Outcome:
-        usd = [] if money is None else [money.of(each, part) for each in flown]
-        return outcome_of([each.part(part) for each in flown], self._options.target, usd)
-
-    def _independent(self, backup: Backup, share: float) -> Outcome:
-        own, split, target = with_failover(self.scene.own, backup.far), self.scene.split, self._options.target
-        answered = np.isfinite(own[:split])
-        found = best(own[:split][answered], backup.far[:split][answered], share, target)
-        return outcome_of([_fixed(own[split:], backup.far[split:], found, self._options.seed)], target)
-
-    def _about(self, without: Outcome) -> About:
-        scene, target = self.scene, self._options.target
-        judged = len(scene) - scene.split
-        return About(target, scene.requests, judged, value_at(without, target), self._statistics, self._pairs)
-
-    def _whole(self, flown: Sequence[Flown]) -> Outcome:
-        return outcome_of([each.part(self._rest) for each in flown], self._options.target)
-
     def _route(
         self, options: Sequence[Option], index: int | None, verdict: str, before: Sequence[Flown],
         after: Sequence[Flown] | None,
     ) -> Route:  # fmt: skip
         scene, target = self.scene, self._options.target
         main = self._backups[options[0 if index is None else index].choice.backup]
-        took = {scene.name: scene.own[self._rest]}
+        rest = slice(scene.split, None)
+        took = {scene.name: scene.own[rest]}
         for backup in scene.backups:
             if backup.name != scene.name:
-                took[backup.name] = backup.far[self._rest]
+                took[backup.name] = backup.far[rest]
         if after is not None:
-            took["hedged"] = after[0].took[self._rest]
+            took["hedged"] = after[0].took[rest]
         return Route(
             primary=scene.name,
             requests=scene.requests,
             fitted_on=scene.split,
             judged_on=len(scene) - scene.split,
-            without=self._whole(before),
+            without=outcome_of([each.part(rest) for each in before], target),
             options=tuple(options),
             recommended=index,
             verdict=verdict,
@@ -223,16 +177,3 @@ class RouteSearch:
             timeline=timeline_of(scene, before[0], (after or before)[0], target),
             curves=curves_of(took),
         )
-
-
-def _fixed(own: Floats, other: Floats, found: Estimate, seed: int) -> Flown:
-    """A fixed delay that nobody renews, by arithmetic."""
-    lucky = np.random.default_rng((seed, 8)).random(len(own)) < found.probability
-    hedges = (lucky & (own > found.delay)).astype(np.int64)
-    took = np.where(hedges > 0, hedged(own, other, found.delay), own)
-    none = np.zeros(len(own), dtype=np.int64)
-    return Flown(np.where(np.isfinite(took), took, np.nan), hedges, none, none, ())
-
-
-def _by_size(flown: Flown) -> tuple[tuple[int, float, float], ...]:
-    return tuple(((0, *SIZES)[PROMPTS.index(tokens)], delay, chance) for tokens, delay, chance in flown.delays)

@@ -58,6 +58,11 @@ class Scene:
         return len(self.primary)
 
     @property
+    def rounds(self) -> int:
+        """How often what backups take was drawn."""
+        return max(len(backup.near) for backup in self.backups)
+
+    @property
     def slowest(self) -> float:
         """The longest that any attempt took that did not fail."""
         good = ~self.log.failed
@@ -99,10 +104,12 @@ def scene_of(
     own = np.where(primary.failed, inf, primary.ttft)
     parts = _Parts(log, primary, split, seed)
     count = min(_DRAWS, max(1, ENOUGH // len(primary))) if draws is None else draws
-    backups = [parts.backup(target, "same target", count)]
-    backups += [parts.backup(other, relation, count) for other, relation in _others(log, target, only)]
-    wanted = [each for each in backups if each is not None and (not only or each.name in only)]
-    return Scene(log, primary, log.targets[target], len(everything), split, own, tuple(wanted))
+    relations: list[tuple[int, Relation]] = [(target, "same target"), *_others(log, target, only)]
+    backups = [
+        parts.backup(other, relation, count) for other, relation in relations if not only or log.targets[other] in only
+    ]
+    there = tuple(backup for backup in backups if backup is not None)
+    return Scene(log, primary, log.targets[target], len(everything), split, own, there)
 
 
 class _Parts:

@@ -9,10 +9,12 @@ import numpy as np
 
 from hedgerow import __version__
 from hedgerow.errors import ConfigError
+from hedgerow.planner.findings import findings_of
 from hedgerow.planner.log import Log
-from hedgerow.planner.plan import Budget, Finding, Outcome, Plan, Route, Source
+from hedgerow.planner.money import money_of
+from hedgerow.planner.plan import Budget, Outcome, Plan, Route, Source
 from hedgerow.planner.route_search import RouteSearch, too_short
-from hedgerow.planner.scene import Scene, scene_of
+from hedgerow.planner.scene import scene_of
 from hedgerow.planner.statistics import pairings, statistics_of
 from hedgerow.planner.trial import Crew, Progress, Trial, outcome_of
 from hedgerow.policy.health import Watch
@@ -74,10 +76,12 @@ def plan(log: Log, source: Source, options: Options, progress: Progress = _quiet
         if scene is None:
             searches.append(too_short(log, target))
             continue
-        searches.append(RouteSearch(scene, options, known, pairs))
-    crew = Crew(options.jobs, progress)
-    crew.planned = sum(each.work for each in searches if isinstance(each, RouteSearch))
-    findings: tuple[Finding, ...] = ()
+        if not scene.backups:
+            raise ConfigError([f"{scene.name}: too few attempts at {', '.join(options.backups)} to hedge to"])
+        searches.append(RouteSearch(scene, options, known))
+    work = sum(each.work for each in searches if isinstance(each, RouteSearch))
+    with Crew(options.jobs, progress, work) as crew:
+        routes = tuple(each.run(crew) if isinstance(each, RouteSearch) else each for each in searches)
     return Plan(
         version=__version__,
         seed=options.seed,
@@ -85,8 +89,8 @@ def plan(log: Log, source: Source, options: Options, progress: Progress = _quiet
         source=source,
         targets=tuple(known),
         pairings=tuple(pairs),
-        findings=findings,
-        routes=tuple(each.run(crew) if isinstance(each, RouteSearch) else each for each in searches),
+        findings=findings_of(log, known, pairs, options.target),
+        routes=routes,
     )
 
 
@@ -105,31 +109,31 @@ def judge(
     `places` are those of its route, named as in the log, the primary first.
     """
     names = [place.candidate.target for place in places]
-    scene = scene_of(
-        log, _index(log, primary), seed=options.seed, fit=options.fit, only=[name for name in names if name != primary]
-    )
-    if scene is None:
-        raise ConfigError([f"{primary}: too few requests in this log to judge anything by"])
-    taken = _taken(scene, names)
-    crew = Crew(options.jobs, progress)
-    at, tokens = scene.primary.at, scene.primary.input_tokens
+    if len(set(names[1:])) < len(names) - 1:
+        raise ConfigError(["a route that is judged may name each target once, and the primary once more"])
+    scene = scene_of(log, _index(log, primary), seed=options.seed, fit=options.fit, only=names[1:])
+    found = {} if scene is None else {backup.name: backup for backup in scene.backups}
+    if scene is None or (missing := [name for name in names[1:] if name not in found]):
+        short = primary if scene is None else ", ".join(missing)
+        raise ConfigError([f"{short}: too few attempts in this log to judge anything by"])
     trials = [
-        Trial(policy, places, each, at, tokens, options.seed + number, watches or {})
-        for number, each in enumerate(taken)
+        Trial(
+            policy,
+            places,
+            [scene.own, *(found[name].near[number] for name in names[1:])],
+            scene.primary.at,
+            scene.primary.input_tokens,
+            options.seed + number,
+            watches or {},
+        )
+        for number in range(scene.rounds)
     ]
-    flown = crew.fly(trials, "judging")
-    return outcome_of([each.part(slice(scene.split, None)) for each in flown], options.target)
-
-
-def _taken(scene: Scene, names: Sequence[str]) -> list[list[np.ndarray]]:
-    """What requests take at each place, again and again."""
-    of_name = {backup.name: backup for backup in scene.backups}
-    if missing := [name for name in names if name not in of_name]:
-        raise ConfigError([f"{name}: too few attempts in this log to judge anything by" for name in missing])
-    if names.count(scene.name) > 2:
-        raise ConfigError([f"{scene.name}: a route may name it twice"])
-    rounds = len(scene.backups[0].near)
-    return [[scene.own, *(of_name[name].near[number] for name in names[1:])] for number in range(rounds)]
+    with Crew(options.jobs, progress, scene.rounds * len(scene)) as crew:
+        flown = crew.fly(trials, "judging")
+    rest = slice(scene.split, None)
+    money = money_of(scene, found[names[1]], options.prices) if len(names) == 2 else None
+    usd = [] if money is None else [money.of(each, rest) for each in flown]
+    return outcome_of([each.part(rest) for each in flown], options.target, usd)
 
 
 def _primaries(log: Log, options: Options) -> list[int]:

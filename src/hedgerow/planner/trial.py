@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from math import inf, nan, sqrt
+from multiprocessing import get_context
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.planner.log import Floats, Ints
 from hedgerow.planner.plan import Outcome
-from hedgerow.planner.replay import Replay
+from hedgerow.planner.replay import REFRESH, Replay
 from hedgerow.planner.statistics import QUANTILES, Quantile
 from hedgerow.planner.world import Resampled
 from hedgerow.policy.health import Health, Watch
@@ -20,6 +23,10 @@ from hedgerow.policy.settings import Policy
 
 _SEVERAL = 40_000
 """Requests from which on it is worth while to start other processes."""
+
+_LOOKS, _FEWEST = 100, 20
+"""A route looks at what it has learned every few seconds. Where requests are rare that is much work for little news:
+here from 20 to 100 of them come between two looks, more the longer the log."""
 
 Progress = Callable[[int, int, str], None]
 """Told how many requests were gone through, of how many, and what is being done."""
@@ -59,7 +66,12 @@ class Flown:
 def fly(trial: Trial) -> Flown:
     """Let the engine do it."""
     draw = np.random.default_rng(trial.seed).random
-    replay = Replay(Resampled(trial.taken), trial.policy, trial.places, draw, health=Health(trial.watches))
+    count = len(trial.at)
+    looks = count / min(max(count / _LOOKS, _FEWEST), _LOOKS)
+    every = max(REFRESH, float(trial.at[-1] - trial.at[0]) / looks)
+    replay = Replay(
+        Resampled(trial.taken), trial.policy, trial.places, draw, health=Health(trial.watches), refresh=every
+    )
     told = replay.run(trial.at.tolist(), trial.tokens.tolist())
     sizes = {
         each["prompt_tokens"]: (inf if each["delay"] is None else each["delay"], each["probability"])
@@ -77,31 +89,34 @@ def fly(trial: Trial) -> Flown:
 class Crew:
     """Who flies trials: this process, or several where there is enough to do. What comes of it is the same."""
 
-    def __init__(self, jobs: int, progress: Progress) -> None:
-        self._jobs, self._progress = jobs, progress
-        self.done = self.planned = 0
+    def __init__(self, jobs: int, progress: Progress, planned: int) -> None:
+        """`planned`: requests that are to be gone through in all."""
+        self._progress, self._planned, self._done = progress, planned, 0
+        self._workers = jobs if planned >= _SEVERAL else 1
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        if self._workers > 1:
+            # A fork of a process with threads, as readers of logs have them, may hang.
+            self._pool = ProcessPoolExecutor(self._workers, get_context("spawn"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
     def fly(self, trials: Sequence[Trial], words: str) -> list[Flown]:
         """All of them."""
-        self.planned = max(self.planned, self.done + sum(len(trial.at) for trial in trials))
+        self._progress(self._done, self._planned, words)
         flown = []
-        self._progress(self.done, self.planned, words)
         for trial, each in zip(trials, self._each(trials), strict=True):
-            self.done += len(trial.at)
-            self._progress(self.done, self.planned, words)
+            self._done += len(trial.at)
+            self._progress(self._done, self._planned, words)
             flown.append(each)
         return flown
 
     def _each(self, trials: Sequence[Trial]) -> Iterator[Flown]:
-        if self._jobs < 2 or len(trials) < 2 or sum(len(trial.at) for trial in trials) < _SEVERAL:
-            yield from map(fly, trials)
-            return
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        # A fork of a process with threads, as readers of logs have them, may hang.
-        with ProcessPoolExecutor(min(self._jobs, len(trials)), get_context("spawn")) as pool:
-            yield from pool.map(fly, trials)
+        return map(fly, trials) if self._pool is None else self._pool.map(fly, trials)
 
 
 def outcome_of(flown: Sequence[Flown], target: float, usd: Sequence[Floats] = ()) -> Outcome:

@@ -5,27 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log2
+from typing import NamedTuple
 
 from hedgerow.planner.noise import Cut
 from hedgerow.planner.plan import Option, Outcome
-from hedgerow.planner.statistics import Pairing, TargetStatistics
-from hedgerow.units import show_duration
+from hedgerow.planner.statistics import TargetStatistics
+from hedgerow.report.words import money, percent, pnn, seconds
 
 SMALL = 0.05
-"""A quantile that becomes shorter by less is not worth a setting,"""
+"""A quantile that becomes shorter by less is not worth a setting;"""
+SURE = 0.02
+"""by less in one of forty resamples, it is not beyond its noise;"""
 LITTLE = 0.10
-"""and where the tail is short by nature (p99 / p50 below `SHORT_TAIL`) neither is less than this."""
+"""and where the tail is short by nature (p99 / p50 below `SHORT_TAIL`), neither is less than this."""
 SHORT_TAIL = 4.0
 DOUBLING = 0.10
 """A larger budget is worth having where each doubling of it makes the quantile at least so much shorter again."""
 _SLOW = 10
-"""Requests above the quantile that must be in what is judged, for anything to be said of it."""
+"""Requests above the quantile that must be among those that are judged, for anything to be said of it."""
 _ENOUGH = 100
 """Requests above the quantile from which on a log counts as long enough."""
 _LONG = 0.5
 """Share of the variance that prompt size explains, from which on requests are slow because they are long."""
-_TOGETHER = 2.0
-"""How much more independent draws promise where slowness is shared."""
+_MORE = 2.0
+"""How many times as much must be promised, for what was left out of the promise to be the reason."""
+
+
+class Judged(NamedTuple):
+    """An option, by how much it makes the quantile shorter that is `before` without hedging, and to what the best fixed
+    delay would by arithmetic, with attempts that are slow together as in the log.
+    """
+
+    option: Option
+    cut: Cut
+    before: float
+    shared: float
+
+    @property
+    def reach(self) -> float:
+        """By how much that delay would make it shorter."""
+        return 1.0 - self.shared / self.before
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +54,12 @@ class About:
     target: float
     requests: int
     judged: int
-    without: float
     statistics: TargetStatistics
-    pairs: Sequence[Pairing]
 
     @property
     def name(self) -> str:
         """The quantile, as people call it."""
-        return f"p{self.target * 100:.4g}"
+        return pnn(round(self.target * 100, 6))
 
     @property
     def needed(self) -> int:
@@ -50,96 +67,108 @@ class About:
         return ceil(_ENOUGH / (1.0 - self.target) - 1e-6)
 
     @property
-    def too_few(self) -> bool:
+    def few(self) -> bool:
         """Whether nothing can be said of the quantile."""
-        return self.judged * (1.0 - self.target) < _SLOW
+        return self.judged * (1.0 - self.target) < _SLOW - 1e-6
 
 
 def pays(about: About, cut: Cut, before: float, expected: Outcome) -> tuple[bool, str]:
     """Whether an option does, and why."""
-    after = next(each.value for each in expected.quantiles if each.p == about.target)
-    became = (
-        f"{about.name} {seconds(before)} becomes {seconds(after)} ({_change(cut.value)}; "
-        f"{_change(cut.low)} to {_change(cut.high)} when the log is resampled) for {expected.extra:.1%} more requests"
+    cost = "" if expected.usd_per_1000 is None else f" and {money(expected.usd_per_1000 * 1e9)} per 1,000 of them"
+    what = (
+        f"{about.name} {seconds(before)} becomes {seconds(value_at(expected, about.target))}, {shorter(cut.value)} "
+        f"({percent(max(cut.low, 0.0))} to {percent(cut.high)} when the log is resampled), for "
+        f"{percent(expected.extra)} more requests{cost}"
     )
-    if about.too_few:
-        few = about.judged * (1.0 - about.target)
-        return (
-            False,
-            f"{became}, but only {few:.0f} of the {about.judged:,} requests it is judged on are slower than that.",
-        )
-    if cut.low <= 0.0:
-        return False, f"{became}, which is within its noise."
+    if about.few:
+        slower = ceil(about.judged * (1.0 - about.target) - 1e-6)
+        return False, f"{what}. But of the {about.judged:,} requests that are judged {slower} are slower than that."
+    if cut.low < SURE:
+        return False, f"{what}: not beyond its noise."
     if cut.value < SMALL:
-        return False, f"{became}: less than {SMALL:.0%} is not worth it."
+        return False, f"{what}: less than {percent(SMALL)} is not worth it."
     if about.statistics.tail < SHORT_TAIL and cut.value < LITTLE:
-        return False, f"{became}: little, as p99 is only {about.statistics.tail:.1f} times the median."
-    money = "" if expected.usd_per_1000 is None else f" and ${expected.usd_per_1000:.4g} per 1,000"
-    return True, f"{became}{money}."
+        return False, f"{what}: little, as p99 is only {about.statistics.tail:.1f} times the median."
+    return True, f"{what}."
 
 
-def recommended(about: About, options: Sequence[Option], cuts: Sequence[Cut]) -> tuple[int | None, str]:
+def recommended(about: About, judged: Sequence[Judged]) -> tuple[int | None, str]:
     """Which option, as an index, and why; None: do not hedge.
 
-    Going up from the smallest budget that pays, a larger one is taken where it is worth it (see `DOUBLING`).
+    Going up from the smallest that pays, a larger one is taken where it is worth it (see `DOUBLING`).
     """
+    options = [each.option for each in judged]
     paying = sorted((index for index, each in enumerate(options) if each.pays), key=lambda i: options[i].expected.extra)
     if not paying:
-        return None, _not(about, options, cuts)
+        return None, _not(about, judged)
     best = paying[0]
     for index in paying[1:]:
         more, less = options[index].expected, options[best].expected
         doublings = log2(max(more.extra, 1e-6) / max(less.extra, 1e-6))
         if value_at(more, about.target) <= value_at(less, about.target) * max(1.0 - DOUBLING * doublings, 0.0):
             best = index
-    option = options[best]
-    warning = (
-        ""
-        if about.requests >= about.needed
-        else (
-            f" {about.requests:,} requests are few for a {about.name}: see it as likely, not as certain; "
-            f"{about.needed:,} would do."
+    choice = options[best].choice
+    where = "the same target" if choice.relation == "same target" else f"{choice.backup} ({choice.relation})"
+    chance = "" if choice.probability >= 1.0 else f", {percent(choice.probability)} of those that reach it"
+    verdict = f"Hedge to {where}, delay {choice.delay}{chance}: {options[best].why}"
+    if about.requests < about.needed:
+        verdict += (
+            f" {about.requests:,} requests are few for a {about.name}, so take it as likely, not as certain; "
+            f"{about.needed:,} would be enough."
         )
-    )
-    return best, f"Hedge to {_backup(option)} with a delay of {option.choice.delay}: {option.why}{warning}"
+    return best, verdict
 
 
-def _backup(option: Option) -> str:
-    choice = option.choice
-    return "the same target" if choice.relation == "same target" else f"{choice.backup} ({choice.relation})"
-
-
-def _not(about: About, options: Sequence[Option], cuts: Sequence[Cut]) -> str:
+def _not(about: About, judged: Sequence[Judged]) -> str:
     """Why not to hedge: the first reason that holds."""
-    statistics = about.statistics
-    if not options or about.too_few:
+    if about.few:
         return (
             f"Do not hedge on this log's word: with {about.judged:,} requests to judge by, its {about.name} hangs on a "
-            f"few. About {about.needed:,} requests would be enough."
+            f"few. About {about.needed:,} requests in all would be enough."
         )
-    best = max(range(len(options)), key=lambda index: cuts[index].value)
-    most, option = cuts[best].value, options[best]
-    tried = (
-        f"the best that was found changes {about.name} by {_change(most)} for {option.expected.extra:.1%} more requests"
-    )
-    promised = 1.0 - value_at(option.independent, about.target) / about.without
-    if promised > LITTLE and promised > _TOGETHER * max(most, 0.0):
+    best = max(judged, key=lambda each: each.cut.value)
+    extra = percent(best.option.expected.extra)
+    tried = f"the best that was found makes {about.name} {shorter(best.cut.value)}, for {extra} more requests"
+    return _slow_alike(about, best, tried) or _out_of_reach(about, best, tried)
+
+
+def _slow_alike(about: About, best: Judged, tried: str) -> str | None:
+    """Where a hedge is as slow as what it is to help."""
+    explained = about.statistics.explained
+    promised = 1.0 - value_at(best.option.independent, about.target) / best.before
+    if promised > LITTLE and promised > _MORE * max(best.reach, 0.0):
         return (
-            f"Do not hedge: what is slow here is slow together. Independent attempts would promise "
-            f"{_change(promised)}, but {tried}, as hedges at such times are slow too. A target that fails apart from "
-            f"{statistics.target} might help."
+            f"Do not hedge: what is slow here is slow together. Attempts that knew nothing of each other would make "
+            f"{about.name} {shorter(promised)}, but a hedge at such times is slow too: {tried}. A backup that fails "
+            f"apart from {about.statistics.target} might help."
         )
-    if statistics.explained is not None and statistics.explained >= _LONG:
+    if explained is not None and explained >= _LONG:
         return (
-            f"Do not hedge: requests are slow because they are long. Prompt size explains "
-            f"{statistics.explained:.0%} of the variance of their times, a hedge of a long one is as slow, and {tried}."
+            f"Do not hedge: requests are slow because they are long. Prompt size explains {percent(explained)} of the "
+            f"variance of their times, and a hedge is as long: {tried}."
         )
-    if statistics.tail < SHORT_TAIL:
+    return None
+
+
+def _out_of_reach(about: About, best: Judged, tried: str) -> str:
+    known = 1.0 - best.option.oracle_p99 / best.before
+    if best.reach > LITTLE and best.reach > _MORE * max(best.cut.value, 0.0):
         return (
-            f"Do not hedge: there is little to gain. p99 is {statistics.tail:.1f} times the median "
-            f"(below {SHORT_TAIL:g} hedging buys little), and {tried}."
+            f"Do not hedge within these budgets: slowness comes in spells, when more requests are slow than a budget "
+            f"pays for, or sooner than a delay is learned. Who hedged just the slow ones would make {about.name} "
+            f"{shorter(best.reach)}; {tried}."
         )
-    return f"Do not hedge: {tried}, which is not beyond its noise or too little to be worth it."
+    if about.statistics.tail < SHORT_TAIL:
+        return (
+            f"Do not hedge: there is little to gain. p99 is {about.statistics.tail:.1f} times the median (below "
+            f"{SHORT_TAIL:g} hedging buys little), and {tried}."
+        )
+    if known < LITTLE:
+        return (
+            f"Do not hedge within these budgets: even who knew the slow requests beforehand would make {about.name} "
+            f"{shorter(known)}; {tried}. Too many are slow at once, or their hedges are slow too."
+        )
+    return f"Do not hedge: {tried}. That is not beyond its noise, or too little to be worth it."
 
 
 def value_at(outcome: Outcome, p: float) -> float:
@@ -147,10 +176,6 @@ def value_at(outcome: Outcome, p: float) -> float:
     return next(each.value for each in outcome.quantiles if each.p == p)
 
 
-def seconds(value: float) -> str:
-    """A time in three digits."""
-    return show_duration(float(f"{value:.3g}"))
-
-
-def _change(cut: float) -> str:
-    return f"{-cut:+.0%}"
+def shorter(cut: float) -> str:
+    """By which share something became shorter."""
+    return "no shorter" if abs(cut) < 5e-4 else f"{percent(abs(cut))} {'shorter' if cut > 0.0 else 'longer'}"

@@ -1,0 +1,83 @@
+"""What an option comes to: the engine's runs beside arithmetic, and how sure the gain is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from hedgerow.planner.choices import fitted
+from hedgerow.planner.estimate import Estimate, best, hedged, oracle
+from hedgerow.planner.log import Floats
+from hedgerow.planner.money import Money
+from hedgerow.planner.noise import cut_of
+from hedgerow.planner.plan import Budget, Choice, Option, Outcome
+from hedgerow.planner.scene import Backup, Scene, with_failover
+from hedgerow.planner.statistics import TargetStatistics
+from hedgerow.planner.trial import Flown, outcome_of
+from hedgerow.planner.verdict import About, Judged, pays, value_at
+from hedgerow.policy.auto import PROMPTS
+from hedgerow.policy.latency.cells import SIZES
+
+
+class Judging:
+    """Of one scene, on the part that nothing was fitted on."""
+
+    def __init__(
+        self, scene: Scene, statistics: TargetStatistics, money: Mapping[str, Money | None], target: float, seed: int
+    ) -> None:
+        self._scene, self._money, self._target, self._seed = scene, money, target, seed
+        self._backups = {backup.name: backup for backup in scene.backups}
+        self._rest = slice(scene.split, None)
+        self.about = About(target, scene.requests, len(scene) - scene.split, statistics)
+
+    def option(
+        self, budget: Budget, share: float, choice: Choice, before: Sequence[Flown], flown: Sequence[Flown]
+    ) -> Judged:
+        """`share`: what the budget is for; `before`: the engine with hedging off, on the whole log as `flown` is."""
+        target, rest, backup = self._target, self._rest, self._backups[choice.backup]
+        plain, after = [each.part(rest) for each in before], [each.part(rest) for each in flown]
+        cut = cut_of(plain, after, target, self._seed)
+        expected = self._outcome(flown, rest, choice)
+        without = value_at(outcome_of(plain, target), target)
+        own, near = (each[rest] for each in self._scene.sure(backup))
+        answered = np.isfinite(own)
+        stale = self._fixed(own, near, best(*fitted(self._scene, backup), share, target))
+        paid, why = pays(self.about, cut, without, expected)
+        option = Option(
+            budget=budget,
+            choice=msgspec.structs.replace(choice, by_size=_by_size(flown[0])),
+            fitted=self._outcome(flown, slice(self._scene.split), choice),
+            expected=expected,
+            independent=self._independent(backup, share),
+            oracle_p99=oracle(own[answered], near[answered], share, target),
+            stale_p99=value_at(stale, target),
+            pays=paid,
+            why=why,
+        )
+        return Judged(option, cut, without, best(own[answered], near[answered], share, target).p99)
+
+    def _outcome(self, flown: Sequence[Flown], part: slice, choice: Choice) -> Outcome:
+        money = self._money[choice.backup]
+        usd = [] if money is None else [money.of(each, part) for each in flown]
+        return outcome_of([each.part(part) for each in flown], self._target, usd)
+
+    def _independent(self, backup: Backup, share: float) -> Outcome:
+        """The best delay of the very requests that are judged, so that its budget holds and it is never too low."""
+        far = backup.far[self._rest]
+        own = with_failover(self._scene.own[self._rest], far)
+        answered = np.isfinite(own)
+        return self._fixed(own, far, best(own[answered], far[answered], share, self._target))
+
+    def _fixed(self, own: Floats, other: Floats, found: Estimate) -> Outcome:
+        """A fixed delay that nobody renews, by arithmetic."""
+        lucky = np.random.default_rng((self._seed, 8)).random(len(own)) < found.probability
+        hedges = (lucky & (own > found.delay)).astype(np.int64)
+        took = np.where(hedges > 0, hedged(own, other, found.delay), own)
+        none = np.zeros(len(own), dtype=np.int64)
+        return outcome_of([Flown(np.where(np.isfinite(took), took, np.nan), hedges, none, none, ())], self._target)
+
+
+def _by_size(flown: Flown) -> tuple[tuple[int, float, float], ...]:
+    return tuple(((0, *SIZES)[PROMPTS.index(tokens)], delay, chance) for tokens, delay, chance in flown.delays)
