@@ -97,9 +97,10 @@ def test_an_option_that_cannot_be_says_what_can(option: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("log.xls", "", "what kind of log is this"),
+        ("log.xls", "\0\1", "what kind of log is this"),
+        ("log.csv", "\n", "the file is empty"),
         ("log.csv", "a,b\n1,2\n", "no column of it is a latency; it has a, b"),
-        ("log.parquet", "nonsense", "cannot be read as parquet"),
+        ("log.parquet", "PAR1nonsense", "cannot be read as Parquet"),
     ],
 )
 def test_a_file_of_no_use_says_what_is_missing(tmp_path: Path, name: str, text: str, says: str) -> None:

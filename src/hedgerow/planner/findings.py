@@ -18,6 +18,8 @@ TWICE = 0.01
 ASKEW = 0.001
 """Shares of rows from which on they are told of."""
 DAY = 86_400.0
+MANY = 3
+"""Findings of one kind that are told one by one."""
 CROWD = 10
 """Rows with one and the same time, on average, from which on times are coarse."""
 
@@ -34,10 +36,23 @@ def findings_of(
         *_of_times(log),
         *_of_fields(log),
         *too_small(statistics, target_quantile),
-        *(finding for each in statistics for finding in of_target(log, each, target_quantile)),
-        *(finding for each in pairings for finding in of_pairing(each)),
+        *_shortened([finding for each in statistics for finding in of_target(log, each, target_quantile)]),
+        *_shortened([finding for each in pairings for finding in of_pairing(each)]),
     ]
     return tuple(sorted(found, key=lambda finding: ("stop", "warning", "note").index(finding.severity)))
+
+
+def _shortened(found: Sequence[Finding]) -> Iterator[Finding]:
+    """Of what holds of many targets the first few, which have most answers, and how many more there are."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in found:
+        alike.setdefault((finding.name, finding.severity), []).append(finding)
+    for (name, _), those in alike.items():
+        yield from those[:MANY]
+        if rest := those[MANY:]:
+            targets = list(dict.fromkeys(str(finding.target) for finding in rest))
+            names = ", ".join(targets[:MANY]) + (", ..." if len(targets) > MANY else "")
+            yield Finding(name, rest[0].severity, None, f"The same ({name}) holds {len(rest)} times more: {names}.")
 
 
 def _of_rows(log: Log) -> Iterator[Finding]:

@@ -67,10 +67,11 @@ def _few(log: Log, of: TargetStatistics, target_quantile: float) -> Iterator[Fin
         text = f"{of.target} has {of.n:,} answers: too few to say anything of {name}, which needs {needed:,}."
         yield Finding("few_samples", "stop", of.target, text)
         return
-    bounds = f"{seconds(found.low)} and {seconds(found.high)}" if found.high < inf else f"{seconds(found.low)} and more"
+    low, high = seconds(found.low), seconds(found.high)
+    bounds = f"lies between {low} and {high}" if found.high < inf else f"is {low} or more"
     text = (
         f"{of.target} has {of.n:,} answers, where {needed:,} would do: its {name} rests on the slowest "
-        f"{round(beyond):,} and lies between {bounds}."
+        f"{round(beyond):,} and {bounds}."
     )
     yield Finding("few_samples", "warning", of.target, text)
 

@@ -15,6 +15,10 @@ SUPERSEDED = "superseded before its first token"
 NEGATIVE = "a negative latency"
 LATE_FIRST = "a first token after the end"
 REFUSED = "refused for what was asked (HTTP 4xx)"
+CACHED = "answered from a cache"
+CANCELLED = "left by its caller before its first token"
+OPEN = "still under way when it was written"
+TORN = "a line that is not like the others"
 """Reasons why a row is not in a log, of which more is known than that."""
 
 

@@ -238,7 +238,7 @@ def _together(a: Log, b: Log, within: float) -> tuple[Ints, Ints]:
         return at_a[named], at_b[named]
     if not a.timed:
         return none, none
-    nearest = np.clip(np.searchsorted(b.at, a.at), 1, max(len(b) - 1, 1)) - (len(b) > 1)
+    nearest = np.maximum(np.searchsorted(b.at, a.at) - 1, 0)
     right = np.minimum(nearest + 1, len(b) - 1)
     nearest = np.where(np.abs(b.at[right] - a.at) < np.abs(b.at[nearest] - a.at), right, nearest)
     near = np.flatnonzero(np.abs(b.at[nearest] - a.at) <= within)
