@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -105,5 +106,9 @@ async def scoped_targets() -> None:
 
 
 @pytest.mark.parametrize("what", [scoped, scoped_targets])
-def test_it_works_inside_anyios_scopes_and_they_inside_it(what: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def test_it_works_inside_anyios_scopes_and_they_inside_it(
+    what: Callable[[], Coroutine[Any, Any, None]], caplog: pytest.LogCaptureFixture
+) -> None:
     anyio.run(what, backend="asyncio")
+    gc.collect()  # an error that nobody took speaks up
+    assert caplog.messages == []

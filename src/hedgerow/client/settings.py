@@ -20,6 +20,10 @@ Seconds = float | str
 """A number of seconds, or a text such as "2s" or "300ms"."""
 
 
+class _Unsaid(float):
+    """A budget that nobody has asked for: it is no cap of a race."""
+
+
 class Rules(TypedDict, total=False):
     """The rules of a `Policy`, as keyword arguments."""
 
@@ -48,18 +52,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `delay`: how long the first attempt runs alone: seconds, "2s", "p95" (what 95 % of recent attempts took),
     "ema(p95)", "auto" (what cuts p99 most for the `budget`), "slo: 1.2s", or "off". Learned delays are within
     `min_delay` and `max_delay`; until `warmup_samples` attempts are known, `warmup_delay` holds (None: no hedge).
-    `budget`: the most hedges as a share of calls, None for no cap. `deadline`: how long a call may take to its answer,
-    or a stream to its end, all attempts together. `first_token_timeout`: how long an attempt may take to its value or
-    first item before it counts as failed; `stall_timeout`: the longest silence of a stream that has won. `mode`:
-    "hedge"; "race" launches all together; "chain" asks the next only after a failure; "shadow" decides everything and
-    launches no hedge. `strict`: a value that a gate rejected is no answer; else the best of them is given when nobody
-    is better, after `gate_wait`. `losers`: "cancel", or "keep" to let them run on for `keep_time`. `breaker`: a
-    target that fails again and again is left out for a while, as in the gateway. `tokens_per_minute`: the most tokens
-    of hedges and failovers; what they come to is taken from answers that say so, and estimated by `Hedger(size=...)`.
+    `budget`: the most hedges as a share of calls, None for no cap; left out, a race has none. `deadline`: how long a
+    call may take to its answer, or a stream to its end, all attempts together. `first_token_timeout`: how long an
+    attempt may take to its value or first item before it counts as failed; `stall_timeout`: the longest silence of a
+    stream that has won. `mode`: "hedge"; "race" launches all together; "chain" asks the next only after a failure;
+    "shadow" decides everything and launches no hedge. `strict`: a value that a gate rejected is no answer; else the
+    best of them is given when nobody is better, after `gate_wait`. `losers`: "cancel", or "keep" to let them run on for
+    `keep_time`. `breaker`: a target that fails again and again is left out for a while, as in the gateway.
+    `tokens_per_minute`: the most tokens of hedges and failovers; what they come to is taken from answers that say so,
+    and estimated by `Hedger(size=...)`.
     """
 
     delay: Seconds = "auto"
-    budget: float | None = HEDGES.share
+    budget: float | None = _Unsaid(HEDGES.share)
     deadline: Seconds | None = None
     first_token_timeout: Seconds | None = None
     stall_timeout: Seconds | None = None
@@ -93,7 +98,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         """As the engine takes it, for a route with so many targets."""
         races, chained = self.mode == "race", self.mode == "chain"
         spec = parse_delay("off" if races or chained else self.delay, parse_duration)
-        capped = self.budget is not None and not (races and self.budget == HEDGES.share)
+        capped = self.budget is not None and not (races and isinstance(self.budget, _Unsaid))
         return settings.Policy(
             delay=show(spec),
             min_delay=_seconds("min_delay", self.min_delay),

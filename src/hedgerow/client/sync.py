@@ -12,7 +12,7 @@ from hedgerow.client.calls import hedge
 from hedgerow.client.options import Options
 from hedgerow.client.result import Alternative, Result
 from hedgerow.client.stream import Held, Winner
-from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target
+from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target, inner
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -75,13 +75,12 @@ def _run(what: Coroutine[Any, Any, T]) -> T:
 
 def _check(call: object) -> None:
     """Raises `TypeError` for what is plainly sync; of a lambda or an object nobody can say before it is called."""
-    while hasattr(call, "func"):  # functools.partial
-        call = call.func
-    plain = inspect.isroutine(call) and getattr(call, "__name__", "") != "<lambda>"
-    wrapped = inspect.unwrap(call) if callable(call) else call  # asynccontextmanager and SDKs wrap async ones
-    if plain and not any(map(_is_async, (call, wrapped))):
+    call = inner(call)
+    if not inspect.isroutine(call) or call.__name__ == "<lambda>":
+        return
+    if not any(map(_is_async, (call, inspect.unwrap(call)))):  # asynccontextmanager and SDKs wrap async ones
         raise TypeError(
-            f"{getattr(call, '__name__', call)} is a sync function: once called it cannot be cancelled, so it cannot "
+            f"{call.__name__} is a sync function: once called it cannot be cancelled, so it cannot "
             "be hedged. Give an async one, or use the transport for sync clients"
         )
 

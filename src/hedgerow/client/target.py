@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import CodeType, MethodType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -77,22 +79,32 @@ def targets_of(callees: Sequence[Callee[Any]]) -> tuple[Target[Any], ...]:
     return tuple(named)
 
 
+def inner(call: Any) -> Any:
+    """What is called in the end, of a `functools.partial`. Other objects may have any attribute one asks for."""
+    while isinstance(call, partial):
+        call = call.func
+    return call
+
+
 def name_of(call: Callable[..., Any]) -> str:
     """What a callable is called; "" for a lambda."""
-    while hasattr(call, "func"):  # functools.partial
-        call = call.func
-    name = getattr(call, "__name__", type(call).__name__)
-    return "" if name == "<lambda>" else str(name)
+    call = inner(call)
+    name = getattr(call, "__name__", None)
+    if not isinstance(name, str):
+        return type(call).__name__
+    return "" if name == "<lambda>" else name
 
 
 def place_of(callee: Any) -> object:
     """What stays the same of a callable that is made anew for each call: a lambda's place in the code."""
     code = getattr(callee, "__code__", None)
-    if code is not None:  # those that a factory makes share it; they may have names of their own
+    if isinstance(code, CodeType):  # those that a factory makes share it; they may have names of their own
         return code if code.co_name == callee.__name__ else (code, callee.__name__)
     if isinstance(callee, Target):
         return callee.name, callee.account, callee.region, callee.first_token, place_of(callee.call)
-    while hasattr(callee, "func"):  # functools.partial
-        callee = callee.func
-    function = getattr(callee, "__func__", callee)  # of a bound method
-    return place_of(function) if hasattr(function, "__code__") else getattr(function, "__qualname__", type(function))
+    if isinstance(callee, partial):
+        return place_of(inner(callee))
+    if isinstance(callee, MethodType):
+        return place_of(callee.__func__)
+    name = getattr(callee, "__qualname__", None)
+    return name if isinstance(name, str) else type(callee)
