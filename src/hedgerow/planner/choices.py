@@ -16,6 +16,8 @@ from hedgerow.units import show_duration, show_percent
 
 _MOST = 2
 """Backups that are tried for each budget."""
+_NEAR = 1.15
+"""How much longer the quantile may be with another than the most promising one, for it to be tried as well."""
 _DIGITS = 3
 """Of a delay that a config has."""
 _GAIN = 0.01
@@ -51,12 +53,13 @@ def candidates(scene: Scene, shares: Mapping[str, float], aims: Aims) -> list[Ch
         own, other = fitted(scene, backup)
         share = shares[backup.name]
         looks.append((best(own, other, share, aims.target), plain(own, other, share, aims.target), backup))
-    looks.sort(key=lambda look: min(look[0].p99, look[1].p99))
+    looks.sort(key=lambda look: look[0].p99)
+    near = [look for look in looks[:_MOST] if look[0].p99 <= looks[0][0].p99 * _NEAR]
     found = []
-    for place, (random, fixed, backup) in enumerate(looks[:_MOST]):
+    for place, (random, fixed, backup) in enumerate(near):
         share = shares[backup.name]
         ways = []
-        if _gap(scene) * _WARM < _OLDEST:
+        if scene.gap * _WARM < _OLDEST:
             ways.append(("auto", 1.0))
         if place == 0 and ways:
             ways.append((f"p{(1.0 - share) * 100:.4g}", 1.0))
@@ -130,14 +133,9 @@ def _late(scene: Scene) -> float:
     return _LATE if slow <= _LATE else min(ceil(slow / _MINUTE) * _MINUTE, _HOUR)
 
 
-def _gap(scene: Scene) -> float:
-    """Seconds between two requests on average."""
-    return float(scene.primary.at[-1] - scene.primary.at[0]) / len(scene)
-
-
 def _window(scene: Scene) -> dict[str, str]:
     """How far back a rule must look to know as many attempts as it may; of rare requests the default sees too few."""
-    age = _gap(scene) * _SAMPLES
+    age = scene.gap * _SAMPLES
     return {} if age <= _AGE else {"hedge.window.age": show_duration(min(ceil(age / _HOUR) * _HOUR, _OLDEST))}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Relation
+from hedgerow.planner.replay import REFRESH
 from hedgerow.planner.world import FAILS_AFTER, independent, neighbours
 from hedgerow.policy.plan import Candidate, Place
 
@@ -20,6 +21,8 @@ MOST = 200_000
 ENOUGH = 6_000
 """Requests of short logs are gone through again, each time with other hedges, until they are as many."""
 _DRAWS = 20
+_LOOKS, _FEW, _MANY = 200, 20, 250
+"""Looks at what was learned over a log, and between two of them the fewest requests and the most."""
 _ANOTHER = 2.0
 """How many times as long the median of another tier is, or the other way round."""
 
@@ -61,6 +64,19 @@ class Scene:
     def rounds(self) -> int:
         """How often what backups take was drawn."""
         return max(len(backup.near) for backup in self.backups)
+
+    @property
+    def pace(self) -> float:
+        """Seconds between two looks of the route at what it has learned. In the gateway it is every few seconds; where
+        that is for a handful of requests it is much work for little news, and here they are some more.
+        """
+        apart = min(max(len(self) / _LOOKS, _FEW), _MANY)
+        return max(REFRESH, self.gap * apart)
+
+    @property
+    def gap(self) -> float:
+        """Seconds between two requests on average."""
+        return float(self.primary.at[-1] - self.primary.at[0]) / len(self)
 
     @property
     def slowest(self) -> float:

@@ -124,6 +124,7 @@ def judge(
             scene.primary.at,
             scene.primary.input_tokens,
             options.seed + number,
+            scene.pace,
             watches or {},
         )
         for number in range(scene.rounds)

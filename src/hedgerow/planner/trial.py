@@ -24,17 +24,16 @@ from hedgerow.policy.settings import Policy
 _SEVERAL = 40_000
 """Requests from which on it is worth while to start other processes."""
 
-_LOOKS, _FEWEST = 100, 20
-"""A route looks at what it has learned every few seconds. Where requests are rare that is much work for little news:
-here from 20 to 100 of them come between two looks, more the longer the log."""
-
 Progress = Callable[[int, int, str], None]
 """Told how many requests were gone through, of how many, and what is being done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is to be tried: a policy, its places, what requests take at each of them, when they come, their prompts."""
+    """What is to be tried: a policy, its places, what requests take at each of them, when they come, their prompts.
+
+    `pace`: seconds between two looks at what was learned.
+    """
 
     policy: Policy
     places: Sequence[Place]
@@ -42,6 +41,7 @@ class Trial:
     at: Floats
     tokens: Ints
     seed: int
+    pace: float = REFRESH
     watches: Mapping[str, Watch] = field(default_factory=dict)
 
 
@@ -66,11 +66,8 @@ class Flown:
 def fly(trial: Trial) -> Flown:
     """Let the engine do it."""
     draw = np.random.default_rng(trial.seed).random
-    count = len(trial.at)
-    looks = count / min(max(count / _LOOKS, _FEWEST), _LOOKS)
-    every = max(REFRESH, float(trial.at[-1] - trial.at[0]) / looks)
     replay = Replay(
-        Resampled(trial.taken), trial.policy, trial.places, draw, health=Health(trial.watches), refresh=every
+        Resampled(trial.taken), trial.policy, trial.places, draw, health=Health(trial.watches), refresh=trial.pace
     )
     told = replay.run(trial.at.tolist(), trial.tokens.tolist())
     sizes = {
