@@ -229,6 +229,6 @@ def test_where_nothing_is_configured_the_cure_is_said(
 
 @pytest.mark.parametrize("missing", ["numpy", "matplotlib", "jinja2"])
 def test_what_is_not_installed_is_named(report: Command, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
-    monkeypatch.setattr("hedgerow.cli.report.find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr("hedgerow.cli.making.find_spec", lambda name: None if name == missing else object())
     report("--format", "html", code=2)
     assert f"the report needs {missing}: pip install 'hedgerow[report]'" in report.err

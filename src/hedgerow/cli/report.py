@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.console import console
-from hedgerow.cli.file import written
 from hedgerow.cli.finding import ledger_of, settings_in
+from hedgerow.cli.making import FORMAT, OUTPUT, Format, format_of, make, need
 from hedgerow.cli.moment import WHEN, moment
 from hedgerow.cli.words import Examples
-from hedgerow.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from hedgerow.config import Settings
     from hedgerow.report.advice import Configured
     from hedgerow.report.analysis import Analysis
@@ -30,14 +28,6 @@ EXAMPLES: Examples = (
     ),
     ("From another ledger, for a script", "hedgerow report --ledger sqlite:///hedgerow-ledger.db --format json"),
 )
-
-
-class Format(StrEnum):
-    """What is made."""
-
-    TERMINAL = "terminal"
-    HTML = "html"
-    JSON = "json"
 
 
 def report(
@@ -64,13 +54,8 @@ def report(
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Of the resampling: same requests and seed, same report.")
     ] = 1,
-    format: Annotated[  # noqa: A002  # the option's name
-        Format | None,
-        typer.Option(help="What to make. Left out: html for an --output that ends in .html, else terminal."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here in place of standard output.")
-    ] = None,
+    format: Annotated[Format | None, FORMAT] = None,  # noqa: A002  # the option's name
+    output: Annotated[Path | None, OUTPUT] = None,
 ) -> None:
     """Say whether hedging pays: requests that were hedged beside those held out (`experiment.holdout`), with intervals.
 
@@ -78,19 +63,23 @@ def report(
     saved, rates over time and a table of targets; a verdict in words, and advice. Without an experiment it says what
     the latency model believes.
     """
-    made = format or (Format.HTML if output is not None and output.suffix in (".html", ".htm") else Format.TERMINAL)
-    _need(made)
+    made = format_of(format, output)
+    need("the report", "report", made, "numpy")
     settings = settings_in(config)
     url = ledger or ledger_of(settings, config)
     analysis = _analysis(url, settings, _seconds(since, "--since"), _seconds(until, "--until"), route or [], seed)
-    _write(_made(analysis, made, to_file=output is not None), output)
 
+    def show(console: Console) -> None:
+        from hedgerow.report import terminal
 
-def _need(made: Format) -> None:
-    """Raises `ConfigError` where something is not installed."""
-    for name in ("numpy", *(("matplotlib", "jinja2") if made is Format.HTML else ())):
-        if find_spec(name) is None:
-            raise ConfigError([f"the report needs {name}: pip install 'hedgerow[report]'"])
+        terminal.show(analysis.report, console)
+
+    def page() -> str:
+        from hedgerow.report.page import render
+
+        return render(analysis)
+
+    make(made, output, data=analysis.report, show=show, page=page)
 
 
 def _analysis(
@@ -112,41 +101,6 @@ def _configured(settings: Settings | None) -> Mapping[str, Configured]:
     return {
         name: Configured(route.experiment.holdout, route.hedge.cap, route.hedge.burst) for name, route in routes.items()
     }
-
-
-def _made(analysis: Analysis, made: Format, *, to_file: bool) -> str | None:
-    """The text; None where it is on the terminal already."""
-    if made is Format.JSON:
-        import msgspec
-
-        return msgspec.json.format(msgspec.json.encode(analysis.report), indent=2).decode() + "\n"
-    if made is Format.HTML:
-        from hedgerow.report.page import render
-
-        return render(analysis)
-    import io
-
-    from rich.console import Console
-
-    from hedgerow.report import terminal
-
-    if not to_file:
-        terminal.show(analysis.report, console())
-        return None
-    written = io.StringIO()
-    terminal.show(analysis.report, Console(file=written, width=130))
-    return written.getvalue()
-
-
-def _write(text: str | None, output: Path | None) -> None:
-    if text is None:
-        return
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    with written(output) as file:
-        file.write(text.encode())
-    typer.echo(f"wrote {output}", err=True)
 
 
 def _seconds(text: str | None, option: str) -> float | None:

@@ -1,35 +1,28 @@
-"""The report as one page that needs nothing else: no scripts, no fonts, no images from anywhere."""
+"""The report as one page that needs nothing else."""
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-import jinja2
-
 from hedgerow.report import plots, terminal, words
 from hedgerow.report.analysis import Analysis, sides_of
+from hedgerow.report.html import rendered
 from hedgerow.report.result import Route
 
 
 def render(analysis: Analysis) -> str:
     """The page. The same report gives the same bytes."""
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(
-        seconds=words.seconds,
-        percent=words.percent,
-        money=words.money,
-        change=words.change,
-        pnn=words.pnn,
-        when=terminal.when,
-    )
-    environment.globals.update(
-        told=terminal.told, facts=terminal.facts, sides=terminal.sides, as_change=words.change, as_seconds=words.seconds
-    )
-    text = files(__package__).joinpath("page.html.j2").read_text("utf-8")
     drawn = [(route, _plots(analysis, route)) for route in analysis.report.routes]
-    return environment.from_string(text).render(report=analysis.report, routes=drawn, nothing=terminal.NOTHING)
+    return rendered(
+        __package__,
+        report=analysis.report,
+        routes=drawn,
+        nothing=terminal.NOTHING,
+        told=terminal.told,
+        facts=terminal.facts,
+        sides=terminal.sides,
+        when=terminal.when,
+        as_change=words.change,
+        as_seconds=words.seconds,
+    )
 
 
 def _plots(analysis: Analysis, route: Route) -> dict[str, str]:

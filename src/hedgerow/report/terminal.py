@@ -53,7 +53,8 @@ def sides(route: Route) -> Sequence[tuple[str, Arm]]:
     return [("hedged", route.hedged), ("held out", route.holdout)]
 
 
-def _table(title: str, *columns: str) -> Table:
+def titled(title: str, *columns: str) -> Table:
+    """An empty table; all but the first column hold numbers."""
     table = Table(title=title, title_justify="left", title_style="", highlight=False)
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index else "left", no_wrap=index == 0)
@@ -61,7 +62,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _sides(route: Route) -> Table:
-    table = _table("", "", "requests", "failed", "refused", "client left", "hedges", "won", "failovers", "not hedged")
+    table = titled("", "", "requests", "failed", "refused", "client left", "hedges", "won", "failovers", "not hedged")
     for name, arm in sides(route):
         why = ", ".join(f"{reason} {count:,}" for reason, count in arm.skipped.items())
         failed = f"{arm.failed:,} ({percent(arm.failed_share.value)})"
@@ -76,7 +77,7 @@ def _percentiles(title: str, found: Sequence[Percentile]) -> Table:
     compared = any(each.holdout is not None for each in found)
     modelled = any(each.modelled is not None for each in found)
     columns = ["", "with hedging", *["held out", "change", "95 % interval", "seconds", "95 % interval"] * compared]
-    table = _table(title, *columns, *["modelled without"] * modelled)
+    table = titled(title, *columns, *["modelled without"] * modelled)
     for each in found:
         row = [pnn(each.percentile), seconds(each.hedged)]
         if compared:
@@ -146,7 +147,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def _targets(route: Route) -> Table:
-    table = _table("targets", "", "attempts", "outcomes", "hedges won", "p50", "p99", "cost", "lost")
+    table = titled("targets", "", "attempts", "outcomes", "hedges won", "p50", "p99", "cost", "lost")
     for each in route.targets:
         counts = (", ".join(f"{name} {count:,}" for name, count in of.items()) for of in (each.attempts, each.outcomes))
         times = seconds(each.first_token_p50), seconds(each.first_token_p99)
@@ -157,7 +158,7 @@ def _targets(route: Route) -> Table:
 
 def _pooled(pooled: Pooled, console: Console) -> None:
     console.rule(Text(f"routes {', '.join(pooled.routes)} together", "bold"), align="left")
-    table = _table(
+    table = titled(
         "mean change, each counting by its requests", "", "first token", "95 % interval", "total", "95 % interval"
     )
     for name in {**pooled.first_token, **pooled.total}:
