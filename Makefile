@@ -44,6 +44,7 @@ fmt: setup-dev ## format, and mend what ruff can mend
 docs: setup-dev ## regenerate the generated pages, then run the docs' examples and check their links
 	$(PY) -m hedgerow.config docs
 	$(PY) -m hedgerow.cli.reference docs
+	$(PY) -m hedgerow.planner.schema docs
 	$(PY) -m pytest -q tests/test_docs.py
 
 bench: setup-dev ## the gateway against nginx, Envoy and other gateways on this machine (long)

@@ -19,7 +19,7 @@ from hedgerow.cli.summary import one_line
 from hedgerow.config import loads
 from hedgerow.config.providers import PROVIDERS
 
-COMMANDS = ["serve", "report", "init", "check-config", "import", "probe", "demo", "lab", "version"]
+COMMANDS = ["serve", "plan", "report", "init", "check-config", "import", "probe", "demo", "lab", "version"]
 GOOD = """\
 targets:
   a: {base_url: "http://127.0.0.1:9001/v1"}

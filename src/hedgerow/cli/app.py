@@ -23,6 +23,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "serve": Command(RUN, "serving", "serve", "EXAMPLES"),
+    "plan": Command(RUN, "plan", "plan", "EXAMPLES"),
     "report": Command(RUN, "report", "report", "EXAMPLES"),
     "init": Command(CONFIGURE, "configure", "init", "INIT_EXAMPLES"),
     "check-config": Command(CONFIGURE, "configure", "check_config", "CHECK_EXAMPLES"),

@@ -173,6 +173,30 @@ def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, Site], gate
     return Ways(any_path, speaking, route.endpoints)
 
 
+def places_of(name: str, target: TargetBlueprint) -> list[Place]:
+    """A place for each key of a target."""
+    accounts = [target.account, *(key.account for key in target.more_keys)]
+    return [_place(name, target, account, number) for number, account in enumerate(accounts, 1)]
+
+
+def _place(name: str, target: TargetBlueprint, account: str, number: int) -> Place:
+    key = number if target.more_keys else 0
+    candidate = Candidate(
+        name,
+        account,
+        target.weight,
+        target.first_token,
+        key,
+        leads=target.only_for != "hedge",
+        backs=target.only_for != "primary",
+        region=target.region or "",
+        lacks=target.lacks,
+        max_context=target.max_context,
+        runs_on=runs_on(target.probed, target.on_cancel_failure),
+    )
+    return Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
+
+
 class Site:
     """A configured target: one pool, whatever families of protocols come that way, and a place for each of its keys."""
 
@@ -183,26 +207,7 @@ class Site:
         self._seen: dict[tuple[Family, int], Target] = {}
         self.families = target.families
         self._secrets = [target.secret, *(key.secret for key in target.more_keys)]
-        accounts = [target.account, *(key.account for key in target.more_keys)]
-        self.places = [self._place(name, account, number) for number, account in enumerate(accounts, 1)]
-
-    def _place(self, name: str, account: str, number: int) -> Place:
-        target = self._target
-        key = number if target.more_keys else 0
-        candidate = Candidate(
-            name,
-            account,
-            target.weight,
-            target.first_token,
-            key,
-            leads=target.only_for != "hedge",
-            backs=target.only_for != "primary",
-            region=target.region or "",
-            lacks=target.lacks,
-            max_context=target.max_context,
-            runs_on=runs_on(target.probed, target.on_cancel_failure),
-        )
-        return Place(candidate, own_key=not target.passthrough, own_model=target.model is not None)
+        self.places = places_of(name, target)
 
     def seen_by(self, family: Family, number: int) -> Target:
         """The target for requests of this family, with the key of this number."""

@@ -139,8 +139,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     curves: tuple[tuple[str, tuple[tuple[float, float], ...]], ...]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it. Same log, seed and version: the same bytes."""
+class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="hedgerow.plan/1"):
+    """All of it. Same log, seed and version: the same bytes. A number that is not known, or without bound, is null.
+
+    `schema`: changes where a field is taken away or means another thing; one more field is no change.
+    """
 
     version: str
     seed: int

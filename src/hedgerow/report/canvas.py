@@ -56,7 +56,7 @@ def panels(width: float, height: float, salt: str, heights: Sequence[float]) -> 
 
 _ALONE = re.compile(r"(?s)^.*?(?=<svg)|<metadata>.*?</metadata>\n?|<!--.*?-->\n?")
 _NAMES = re.compile(
-    r' id="[a-z0-9]+_[0-9_]+"| xmlns(:xlink)?="[^"]*"|(?<=<svg) ?width="[^"]*"| height="[^"]*"(?= viewBox)'
+    r' id="[A-Za-z0-9.]+_[0-9_]+"| xmlns(:xlink)?="[^"]*"|(?<=<svg) ?width="[^"]*"| height="[^"]*"(?= viewBox)'
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
 import jinja2
@@ -10,18 +9,21 @@ import jinja2
 from hedgerow.report import words
 
 
-def rendered(package: str, **given: Any) -> str:
-    """The template `page.html.j2` of a package, in the style that all pages share."""
-    sources = {"base": __package__, "page": package}
-    texts = {name: files(where).joinpath(f"{name}.html.j2").read_text("utf-8") for name, where in sources.items()}
+def rendered(package: str, template: str = "page.html.j2", **given: Any) -> str:
+    """A template of a package, in the style that all pages share (`base.html.j2`)."""
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=jinja2.DictLoader(texts),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(each, "") for each in (package, __package__)]),
     )
     environment.filters.update(
-        seconds=words.seconds, percent=words.percent, money=words.money, change=words.change, pnn=words.pnn
+        seconds=words.seconds,
+        percent=words.percent,
+        money=words.money,
+        change=words.change,
+        pnn=words.pnn,
+        when=words.when,
     )
-    return environment.get_template("page").render(given)
+    return environment.get_template(template).render(given)

@@ -19,7 +19,6 @@ def render(analysis: Analysis) -> str:
         told=terminal.told,
         facts=terminal.facts,
         sides=terminal.sides,
-        when=terminal.when,
         as_change=words.change,
         as_seconds=words.seconds,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.padding import Padding
@@ -11,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hedgerow.report.result import Arm, Estimated, Percentile, Pooled, Report, Route
-from hedgerow.report.words import between, change, money, percent, pnn, seconds
+from hedgerow.report.words import between, change, money, percent, pnn, seconds, when
 
 _BARS = "▁▂▃▄▅▆▇█"
 _COLOURS = {"pays": "green", "does_not_pay": "red", "not_enough_data": "yellow", "no_verdict": "yellow"}
@@ -39,11 +38,6 @@ def _route(route: Route, console: Console) -> None:
     console.print(_percentiles("time to last byte", route.total))
     console.print(_facts(route))
     console.print(_targets(route))
-
-
-def when(at: float) -> str:
-    """A Unix time, in UTC."""
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def sides(route: Route) -> Sequence[tuple[str, Arm]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, floor, log10
+from datetime import UTC, datetime
+from math import ceil, floor, isfinite, log10
 
 from hedgerow.report.result import Range
 
 
 def seconds(value: float | None) -> str:
     """Three digits; "-" where it is not known or without bound."""
-    if value is None:
+    if value is None or not isfinite(value):
         return "-"
     size = abs(value)
     return f"{value * 1000:.0f} ms" if 0 < size < 0.9995 else f"{value:.3g} s" if size < 1000 else f"{value:.0f} s"
@@ -62,3 +63,8 @@ def about(count: float) -> int:
 def pnn(percentile: float) -> str:
     """p99, p99.9."""
     return f"p{percentile:g}"
+
+
+def when(at: float) -> str:
+    """A Unix time, in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,113 @@
+"""The configuration that a plan recommends, with what was measured in its comments and places for URLs and keys."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from hedgerow.planner import words
+from hedgerow.planner.plan import Option, Plan, Route
+from hedgerow.report.words import change, percent, seconds
+
+_WIDTH = 100
+_PLAIN = re.compile(r"[A-Za-z0-9][\w.%-]*")
+_NAME = re.compile(r"(?!(?:true|false|null)$)[A-Za-z][\w.-]*", re.IGNORECASE)
+
+
+def fragment(plan: Plan) -> str:
+    """YAML that `hedgerow check-config` takes. The same plan gives the same bytes."""
+    names = _names(plan)
+    lines = [
+        *_comment(f"What `hedgerow plan` {plan.version} recommends (seed {plan.seed})."),
+        *_comment(words.log_line(plan.source, plan.targets)),
+        *_comment("Put in URLs and keys, take the routes into your own hedgerow.yaml or serve this file."),
+        "",
+        "targets:",
+    ]
+    for target, name in names.items():
+        lines += _target(target, name)
+    lines += ["", "routes:"]
+    for route in plan.routes:
+        lines += ["", *_route(plan, route, names)]
+    return "\n".join(lines) + "\n"
+
+
+def _names(plan: Plan) -> Mapping[str, str]:
+    """Of every target that the routes ask, by its name in the log, one that a configuration can have."""
+    found: dict[str, str] = {}
+    for target in (name for route in plan.routes for name in _asked(route)):
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", target).strip("-._")
+        plain = plain if _NAME.fullmatch(plain) else f"target-{plain}"
+        taken = set(found.values())
+        again = (f"{plain}-{number}" for number in range(2, len(taken) + 3))
+        found.setdefault(target, plain if plain not in taken else next(each for each in again if each not in taken))
+    return found
+
+
+def _chosen(route: Route) -> Option | None:
+    return None if route.recommended is None else route.options[route.recommended]
+
+
+def _asked(route: Route) -> Sequence[str]:
+    option = _chosen(route)
+    return [route.primary] if option is None else [route.primary, option.choice.backup]
+
+
+def _target(target: str, name: str) -> Iterator[str]:
+    key = f"{re.sub(r'[^A-Z0-9]+', '_', name.upper())}_API_KEY"
+    yield f"  {name}:{f'  # {_line(target)}' if name != target else ''}"
+    yield f"    base_url: https://{name.lower().replace('_', '-')}.example/v1  # its URL here"
+    yield f"    api_key: ${{{key}:-none}}"
+
+
+def _route(plan: Plan, route: Route, names: Mapping[str, str]) -> Iterator[str]:
+    option = _chosen(route)
+    yield from _comment(route.verdict, 2)
+    if option is not None:
+        yield from _comment(_measured(plan, route, option), 2)
+        if option.choice.relation == "other tier":
+            yield from _comment(
+                f"{option.choice.backup} is another tier: the target's `override` may have to ask for it.", 2
+            )
+    yield f"  {json.dumps('*') if len(plan.routes) == 1 else names[route.primary]}:"
+    yield f"    targets: [{', '.join(names[each] for each in _asked(route))}]"
+    keys = {"hedge.delay": "off"} if option is None else dict(option.choice.config)
+    yield from _nested([(key.split("."), value) for key, value in keys.items()], 4)
+
+
+def _measured(plan: Plan, route: Route, option: Option) -> str:
+    """What the engine made of it."""
+    target = plan.target_quantile
+    times = [
+        f"{words.pname(p)} {seconds(words.value(route.without, p))} -> {seconds(words.value(option.expected, p))}"
+        for p in sorted({0.5, 0.95, target})
+    ]
+    gain = change(words.gain(route.without, option.expected, target))
+    return (
+        f"Measured in virtual time on {route.judged_on:,} requests that it was not fitted on: {', '.join(times)} "
+        f"({gain}) for {percent(option.expected.extra)} extra attempts."
+    )
+
+
+def _nested(keys: Sequence[tuple[Sequence[str], str]], indent: int) -> Iterator[str]:
+    """Sections with their keys, in the order in which they first come."""
+    for first in dict.fromkeys(path[0] for path, _ in keys):
+        own = [(path[1:], value) for path, value in keys if path[0] == first]
+        if own[0][0]:
+            yield f"{' ' * indent}{first}:"
+            yield from _nested(own, indent + 2)
+        else:
+            value = own[0][1]
+            yield f"{' ' * indent}{first}: {value if _PLAIN.fullmatch(value) else json.dumps(value)}"
+
+
+def _comment(text: str, indent: int = 0) -> Iterator[str]:
+    for line in textwrap.wrap(_line(text), _WIDTH - indent, break_long_words=False):
+        yield f"{' ' * indent}# {line}"
+
+
+def _line(text: str) -> str:
+    """Without what would end a comment."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())

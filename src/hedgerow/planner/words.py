@@ -1,0 +1,207 @@
+"""A plan in words and rows of words, the same on a terminal and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import isfinite, nan
+
+from hedgerow.planner.plan import Budget, Choice, Outcome, Plan, Route, Source
+from hedgerow.planner.statistics import Quantile, TargetStatistics
+from hedgerow.report.words import change, money, percent, pnn, seconds, when
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table with what is compared from left to right. `chosen`: the column that is recommended, None without one."""
+
+    head: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[str]]]
+    chosen: int | None = None
+
+    def parts(self, most: int) -> Iterator[Sheet]:
+        """Sheets of at most so many columns."""
+        for start in range(0, len(self.head), most):
+            part = slice(start, start + most)
+            here = self.chosen is not None and start <= self.chosen < start + most
+            rows = [(name, cells[part]) for name, cells in self.rows]
+            yield Sheet(self.head[part], rows, (self.chosen or 0) - start if here else None)
+
+
+def log_line(source: Source, targets: Sequence[TargetStatistics] = ()) -> str:
+    """What was read, in one line."""
+    parts = [f"{source.used:,} of {source.read:,} rows"]
+    if source.started_at is not None:
+        parts.append(f"{_span(source.seconds)} from {when(source.started_at)}")
+    elif source.seconds:
+        parts.append(_span(source.seconds))
+    parts.append(measured(source))
+    if targets:
+        parts.append(", ".join(f"{each.target} ({each.n + each.failed:,})" for each in targets))
+    return f"{', '.join(source.files)} ({source.format}): {'; '.join(parts)}"
+
+
+def measured(source: Source) -> str:
+    """What the log says of each attempt."""
+    return "time to the first token" if source.of_first_token else "time to the whole answer"
+
+
+def reading(source: Source) -> Iterator[tuple[str, str]]:
+    """How it was read, by what that is about."""
+    taken = (f"{field} is {name}{f' ({unit})' if unit else ''}" for field, name, unit in source.columns)
+    if columns := ", ".join(taken):
+        yield "columns", f"{columns}; --map FIELD=COLUMN takes another"
+    if source.bad:
+        yield "not used", "; ".join(f"{count:,} rows: {reason}" for reason, count in source.bad)
+    if source.notes:
+        yield "assumed", "; ".join(source.notes)
+
+
+def _span(length: float) -> str:
+    """A stretch of time, to a digit or three."""
+    unit, name = next((unit, name) for unit, name in _UNITS if length >= 2 * unit or unit == 1.0)
+    return f"{length / unit:.3g} {name}"
+
+
+_UNITS = (86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")
+
+
+def budget(of: Budget) -> str:
+    """As it is asked for."""
+    if of.share is not None:
+        return f"{of.share * 100:.3g} % more"
+    return f"{money((of.usd_per_1000 or 0.0) * 1e9)} per 1,000"
+
+
+def backup(choice: Choice) -> str:
+    """Where hedges go."""
+    return "the same target" if choice.relation == "same target" else f"{choice.backup}{_tier(choice)}"
+
+
+def _tier(choice: Choice) -> str:
+    return " (other tier)" if choice.relation == "other tier" else ""
+
+
+def delay(choice: Choice) -> str:
+    """When they start, and for which share of those that wait so long."""
+    return choice.delay if choice.probability >= 1.0 else f"{choice.delay}, {percent(choice.probability)} of them"
+
+
+def value(outcome: Outcome, p: float) -> float:
+    """A quantile; nan where it is not among those of the outcome."""
+    return next((each.value for each in outcome.quantiles if each.p == p), nan)
+
+
+def pname(p: float) -> str:
+    """p99."""
+    return pnn(round(p * 100.0, 6))
+
+
+def options(plan: Plan, route: Route) -> Sheet:
+    """What comes without hedging, then of each budget."""
+    target, found = plan.target_quantile, route.options
+    outcomes = [route.without, *(each.expected for each in found)]
+    rows = [
+        ("hedges go to", ["-", *(backup(each.choice) for each in found)]),
+        ("after", ["-", *(delay(each.choice) for each in found)]),
+        *times(outcomes, target),
+        (f"{pname(target)} changes by", ["-", *(change(gain(route.without, each.expected, target)) for each in found)]),
+        ("requests that fail", [percent(each.failed) for each in outcomes]),
+        ("extra attempts", ["-", *(percent(each.expected.extra) for each in found)]),
+        ("extra cost per 1,000", ["-", *(_usd(each.expected) for each in found)]),
+        (INDEPENDENT, ["-", *(seconds(value(each.independent, target)) for each in found)]),
+        (ORACLE, ["-", *(seconds(each.oracle_p99) for each in found)]),
+        (STALE, ["-", *(seconds(each.stale_p99) for each in found)]),
+        ("pays", ["-", *("yes" if each.pays else "no" for each in found)]),
+    ]
+    head = ["no hedging", *(budget(each.budget) for each in found)]
+    kept = [(name, cells) for name, cells in rows if name == "pays" or set(cells) != {"-"}]
+    return Sheet(head, kept, None if route.recommended is None else route.recommended + 1)
+
+
+def times(outcomes: Sequence[Outcome], target: float) -> list[tuple[str, list[str]]]:
+    """Rows of quantiles."""
+    return [(pname(p), [seconds(value(each, p)) for each in outcomes]) for p in sorted({0.5, 0.95, 0.99, target})]
+
+
+INDEPENDENT, ORACLE, STALE = "if independent", "at best", "never renewed"
+LEGEND: Mapping[str, str] = {
+    INDEPENDENT: "what arithmetic promises that takes a hedge for independent of the slow spell it is made in",
+    ORACLE: "of who knows beforehand which requests will be slow, within the same budget",
+    STALE: "of the one delay that suited the first part of the log, kept for the rest",
+}
+"""What rows of `options` mean, which are all of the quantile that is to be made short."""
+
+
+def gain(without: Outcome, expected: Outcome, p: float) -> float | None:
+    """By how much a quantile changes, as a share."""
+    before, after = value(without, p), value(expected, p)
+    return after / before - 1.0 if isfinite(before) and isfinite(after) and before else None
+
+
+def _usd(outcome: Outcome) -> str:
+    return money(None if outcome.usd_per_1000 is None else outcome.usd_per_1000 * 1e9)
+
+
+def basis(route: Route) -> str:
+    """What the numbers rest on."""
+    first, rest = f"{route.fitted_on:,} of {route.requests:,}", f"{route.judged_on:,}"
+    return f"Chosen by the first {first} requests; all numbers are of the other {rest}, by the engine in virtual time."
+
+
+def not_paying(route: Route) -> list[tuple[str, str]]:
+    """Budgets that do not pay, and why."""
+    return [(budget(each.budget), each.why) for each in route.options if not each.pays]
+
+
+def targets(of: Sequence[TargetStatistics]) -> Sheet:
+    """What the log says of each."""
+    at = [{each.p: each for each in one.quantiles} for one in of]
+    rows = [
+        ("attempts", [f"{each.n + each.failed:,}" for each in of]),
+        ("failed", [percent(each.failed / (each.n + each.failed)) if each.n + each.failed else "-" for each in of]),
+        ("outages", [f"{len(each.outages)}" for each in of]),
+        *((pname(p), [seconds(each[p].value) for each in at]) for p in (0.5, 0.95, 0.99)),
+        ("p99, 95 % interval", [_between(each[0.99]) for each in at]),
+        ("p99 / p50", [f"{each.tail:.1f}" if isfinite(each.tail) else "-" for each in of]),
+        ("explained by prompt size", [percent(each.explained) for each in of]),
+        ("slow right after a slow one", [f"{each.clustering:.1f} x" for each in of]),
+    ]
+    return Sheet([each.target for each in of], rows)
+
+
+def _between(quantile: Quantile) -> str:
+    return f"{seconds(quantile.low)} to {seconds(quantile.high) if isfinite(quantile.high) else '…'}"
+
+
+def pairings(plan: Plan) -> list[str]:
+    """How targets go together."""
+    return [
+        f"{each.first} and {each.second} at the same time: rank correlation {each.correlation:.2f} ({each.n:,} pairs)"
+        for each in plan.pairings
+    ]
+
+
+def next_steps(plan: Plan, written: str | None) -> list[str]:
+    """What to do now; `written` is the file with the configuration, where there is one already."""
+    if all(route.recommended is None for route in plan.routes):
+        return [
+            "Leave hedging off; plan again when targets, prices or traffic have changed, or with a longer log.",
+            "To measure it on live traffic all the same: experiment: {holdout: 50%} on a route, then hedgerow report.",
+        ]
+    steps = [] if written else ["Write the configuration: the same command with --write-config plan.yaml"]
+    file = written or "plan.yaml"
+    return [
+        *steps,
+        f"Put URLs and keys into {file}, then: hedgerow check-config {file} && hedgerow serve --config {file}",
+        "Let it prove itself: experiment: {holdout: 5%} on the route, and after some days: hedgerow report",
+    ]
+
+
+def severities(plan: Plan) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Findings, the gravest first: severity, then name, target and text of each."""
+    order = ("stop", "warning", "note")
+    found = sorted(plan.findings, key=lambda each: order.index(each.severity))
+    for severity, group in groupby(found, key=lambda each: each.severity):
+        yield severity, [(each.name, each.target or "", each.text) for each in group]

@@ -1,0 +1,172 @@
+"""What is made of a plan: words on a terminal, a page, JSON, a configuration."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from rich.console import Console
+
+from hedgerow.config import loads
+from hedgerow.gateway.drafting import blueprint_of
+from hedgerow.planner import words
+from hedgerow.planner.config import policy_of
+from hedgerow.planner.fragment import fragment
+from hedgerow.planner.page import render
+from hedgerow.planner.plan import Plan
+from hedgerow.planner.schema import FILE, schema
+from hedgerow.planner.terminal import show
+from tests.planner.made import plan, route
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def shown(found: Plan, width: int, written: str | None = None) -> str:
+    text = io.StringIO()
+    show(found, Console(file=text, width=width), written)
+    return text.getvalue()
+
+
+def encoded(found: object) -> Any:
+    return json.loads(msgspec.json.encode(found))
+
+
+@pytest.mark.parametrize("width", [80, 130])
+def test_a_terminal_shows_all_that_matters_in_its_width(width: int) -> None:
+    text = shown(plan(), width)
+    before_next = text[: text.index("Write the configuration")]
+    assert max(map(len, before_next.splitlines())) <= width
+    assert "…│" not in text  # no cell is cut
+    plain = " ".join(text.split())
+    for said in (
+        "5,000 of 5,010 rows",
+        "ttft is ttft_ms (milliseconds)",
+        "7 rows: a negative latency",
+        "stop: azure has 38 requests: <b>too few</b>",
+        "Hedge: within 5 % of requests the p99 falls from 8.4 s to 6.75 s.",
+        "2 % more does not pay: p99 8.4 s becomes 7.74 s",
+        "Do not hedge azure",
+        "--write-config plan.yaml",
+    ):
+        assert said in plain, said
+
+
+def test_each_budget_is_set_beside_no_hedging() -> None:
+    found = words.options(plan(), route())
+    cells = dict(found.rows)
+    assert found.head == ["no hedging", "2 % more", "5 % more", "10 % more", "20 % more", "$0.400 per 1,000"]
+    assert found.chosen == 2
+    assert cells["p99"] == ["8.4 s", "7.74 s", "6.75 s", "5.11 s", "1.81 s", "7.08 s"]
+    assert cells["p99 changes by"] == ["-", "-7.8 %", "-20 %", "-39 %", "-78 %", "-16 %"]
+    assert cells[words.ORACLE][-1] == "-"  # without bound
+    assert [list(part.head) for part in found.parts(4)] == [list(found.head[:4]), list(found.head[4:])]
+    assert [part.chosen for part in found.parts(2)] == [None, 0, None]
+
+
+def test_who_should_not_hedge_is_told_to_leave_it() -> None:
+    quiet = msgspec.structs.replace(plan(), routes=plan().routes[1:])
+    assert words.next_steps(quiet, None)[0].startswith("Leave hedging off")
+    assert "Write the configuration" not in shown(quiet, 100)
+    assert "Put URLs and keys into mine.yaml" in shown(plan(), 100, "mine.yaml")
+
+
+def test_the_json_is_as_its_schema_says() -> None:
+    published = json.loads((ROOT / "docs" / FILE).read_text())
+    assert published == json.loads(json.dumps(schema())), "make docs"
+    told = encoded(plan())
+    jsonschema.validate(told, published)
+    assert told["schema"] == "hedgerow.plan/1"
+    assert told["routes"][0]["options"][-1]["oracle_p99"] is None
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**told, "seed": "seven"}, published)
+
+
+def test_the_page_has_every_plot_and_needs_nothing_from_elsewhere() -> None:
+    page = render(plan())
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
+    assert captions == [
+        "How many requests take longer",
+        "How long requests take",
+        "What extra attempts buy: p99",
+        "p99 by fixed delay and budget, by arithmetic",
+        "Where the budget goes",
+        "The log, hedged",
+    ]
+    assert page.count("<svg") == len(captions)
+    assert not re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]*|<script|@import|url\((?!#)", page)
+    assert "&lt;b&gt;too few&lt;/b&gt;" in page
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_same_plan_gives_the_same_page_in_another_process() -> None:
+    code = "from tests.planner.made import plan; from hedgerow.planner.page import render; print(render(plan()))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "4", "TZ": "Asia/Tokyo"},
+        check=True,
+    )
+    assert ran.stdout.decode() == render(plan()) + "\n"
+
+
+def test_the_configuration_is_what_was_judged() -> None:
+    text = fragment(plan())
+    settings = loads(text, {})
+    assert settings.warnings == []
+    drawn = blueprint_of(settings, environ={}).routes
+    option = route().options[1]
+    assert drawn["openai"].targets == ("openai", "azure")
+    assert drawn["openai"].policy == policy_of(option.choice)
+    assert drawn["azure"].policy.max_hedges == 0
+    assert "p99 8.4 s -> 6.75 s (-20 %) for 4.9 % extra attempts" in " ".join(text.replace("#", " ").split())
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("openai gpt-5", "openai gpt-5 "),
+        ("https://a.example/v1\n  evil: 1", "off: {"),
+        ("true", "12"),
+        ("***", "日本"),
+        ("same", "same"),
+    ],
+)
+def test_any_name_of_a_log_makes_a_configuration(names: tuple[str, str]) -> None:
+    first, second = names
+    choice = msgspec.structs.replace(route().options[1].choice, primary=first, backup=second)
+    option = msgspec.structs.replace(route().options[1], choice=choice)
+    only = msgspec.structs.replace(route(), primary=first, options=(option,), recommended=0)
+    settings = loads(fragment(msgspec.structs.replace(plan(), routes=(only,))), {})
+    assert list(settings.routes) == ["*"]
+    assert len(settings.targets) == len({*names})
+    assert len(settings.routes["*"].targets) == 2
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: nobody has looked at the plan's page")
+def test_a_browser_has_nothing_to_complain_of(tmp_path: Path) -> None:
+    page, picture = tmp_path / "plan.html", tmp_path / "plan.png"
+    page.write_text(render(plan()))
+    assert CHROMIUM is not None
+    asked = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size=1240,2400"]
+    ran = subprocess.run(
+        [CHROMIUM, *asked, f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}", page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert not [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
+    assert picture.stat().st_size > 50_000  # plots and tables: an empty page has a few thousand bytes
