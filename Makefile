@@ -4,6 +4,10 @@
 PY := .venv/bin/python
 ARGS ?=
 DATA ?=
+# Test files at once: most of what they do is wait. In the order of their folders, so that the long ones start first.
+WORKERS ?= 2
+# Some images set it; hundreds of processes would then compile hedgerow each for itself.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint fmt docs bench bench-quick bench-wire bench-library eval e2e-llm lock clean setup-run setup-dev
@@ -21,9 +25,9 @@ setup-dev:
 demo: setup-run ## see the p99 fall: two simulated providers, with and without hedging (ARGS="--help" lists options)
 	@HEDGEROW_CALLED_AS='make demo ARGS="{}"' .venv/bin/hedgerow demo $(ARGS)
 
-test: setup-dev ## all tests (ARGS goes to pytest, e.g. ARGS="tests/unit -k race")
+test: setup-dev ## all tests, two files at once (ARGS goes to pytest, e.g. ARGS="tests/unit -k race"; WORKERS=0: one by one)
 	@bash scripts/need.sh git curl redis-server postgresql prometheus
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -p xdist --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 check: setup-dev ## what CI runs: format, lint, types, floors, then all tests
 	@$(MAKE) --no-print-directory lint

@@ -72,7 +72,7 @@ def test_a_stuck_model_is_hedged_and_cancelled(labs: tuple[LabControl, LabContro
 
 
 def test_a_quick_answer_is_not_hedged_and_one_that_fails_makes_room(labs: tuple[LabControl, LabControl]) -> None:
-    asked = Asked(labs)
+    asked = Asked(labs, delay=5.0)
     assert asked.model.invoke("hi").content.startswith("first")
     assert_not_hedged(asked.results[0])
     labs[0].behave(script={"status": 500})

@@ -38,9 +38,9 @@ def labs() -> Iterator[tuple[LabControl, LabControl]]:
 class Asked:
     """An agent with a hedged model, and what its calls came to."""
 
-    def __init__(self, labs: tuple[LabControl, LabControl], **options: Any) -> None:
+    def __init__(self, labs: tuple[LabControl, LabControl], *, delay: float = 0.05, **options: Any) -> None:
         self.results: list[Result[Any]] = []
-        policy = Policy(delay=0.05, budget=None, breaker=False)
+        policy = Policy(delay=delay, budget=None, breaker=False)
         first, second = labs
         self._clients: list[AsyncOpenAI] = []
         models = self._model_at(first, "lab-small"), self._model_at(second, "lab-large")
@@ -76,7 +76,7 @@ class Asked:
 
 
 def test_a_quick_answer_is_not_hedged(labs: tuple[LabControl, LabControl]) -> None:
-    asked = Asked(labs)
+    asked = Asked(labs, delay=5.0)
     assert asked.run().startswith("first")
     assert_not_hedged(asked.results[0])
     assert labs[1].stats()["requests"] == 0
@@ -104,7 +104,7 @@ def test_a_model_that_fails_makes_room_for_the_next(
     labs: tuple[LabControl, LabControl], how: Callable[[Asked], str]
 ) -> None:
     labs[0].behave(script={"status": 500})
-    asked = Asked(labs)
+    asked = Asked(labs, delay=5.0)
     assert how(asked).startswith("second")
     assert_not_hedged(asked.results[0])
 

@@ -328,7 +328,7 @@ def test_other_kinds_of_connection_are_refused(labs: Labs, tmp_path: Path) -> No
 
 def test_under_uvicorn(labs: Labs, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "hedgerow.yaml"
-    file.write_text(json.dumps(config(*(lab.base_url for lab in labs), delay="30ms")))
+    file.write_text(json.dumps(config(*(lab.base_url for lab in labs), delay="500ms")))
     options = uvicorn.Config(application(load(file)), host="127.0.0.1", port=0, ws="none", log_config=None)
 
     async def story() -> tuple[Reply, Reply, Reply]:
