@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hedgerow.client.decorator import hedged
     from hedgerow.client.hedger import Hedger
     from hedgerow.client.result import Alternative, AttemptRecord, EveryAttemptFailed, Result
-    from hedgerow.client.settings import Policy
+    from hedgerow.client.settings import Breaker, Outage, Policy
     from hedgerow.client.stream import Held, Winner
     from hedgerow.client.sync import hedge_sync
     from hedgerow.client.target import Target
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Alternative",
     "AttemptRecord",
+    "Breaker",
     "Completion",
     "EveryAttemptFailed",
     "Hedger",
     "Held",
     "HttpTarget",
+    "Outage",
     "Policy",
     "Result",
     "Target",
@@ -53,10 +55,12 @@ __all__ = [
 _HOMES = {
     "Alternative": "result",
     "AttemptRecord": "result",
+    "Breaker": "settings",
     "Completion": "completion",
     "EveryAttemptFailed": "result",
     "Hedger": "hedger",
     "Held": "stream",
+    "Outage": "settings",
     "Policy": "settings",
     "Result": "result",
     "Target": "target",

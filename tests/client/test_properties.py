@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, NamedTuple
 
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as some
 
 from hedgerow import EveryAttemptFailed, Hedger, Held, Policy, Result, Winner
@@ -157,6 +157,11 @@ async def use(hedger: Hedger[Any], read: int) -> Result[Any]:
     return result
 
 
+VALUE = Script("value", 2.5, 2.5, 0.25)
+TWO_KEPT = Policy(delay=2, mode="race", losers="keep", keep_time=2, strict=True, gate_wait=1, budget=None)
+
+
+@example(Case([VALUE, Script("broken stream", 2, 2, 0.25), VALUE], TWO_KEPT, False, 2.5, 0.125, 1))
 @settings(max_examples=300, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(CASES)
 def test_one_winner_nothing_left_open_and_no_error_before_an_answer(case: Case) -> None:

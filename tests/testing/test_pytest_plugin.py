@@ -36,12 +36,12 @@ def test_tests_run_in_virtual_time(pytester: pytest.Pytester) -> None:
             primary = scripted("primary", after=3600).then(after=1)
             results = []
             for _ in range(2):
-                results.append(await hedge(primary, scripted("backup", after=60), delay=600))
+                results.append(await hedge(primary, scripted("backup", after=60), delay=540))
             return results
 
         def test_an_hour(virtual_loop):
             slow, fast = virtual_loop.run_until_complete(call())
-            assert virtual_loop.time() == 661
+            assert virtual_loop.time() == 601
             assert_hedged(slow)
             assert_winner(slow, "backup")
             assert_not_hedged(fast)
@@ -76,10 +76,10 @@ def test_anyio_tests_run_in_virtual_time_by_its_own_backend(pytester: pytest.Pyt
 
         @pytest.mark.anyio
         async def test_an_hour():
-            result = await hedge(scripted("primary", after=3600), scripted("backup", after=60), delay=600)
+            result = await hedge(scripted("primary", after=3600), scripted("backup", after=60), delay=540)
             assert_winner(result, "backup")
-            assert asyncio.get_running_loop().time() >= 660
-            assert result.latency == 660
+            assert asyncio.get_running_loop().time() >= 600
+            assert result.latency == 600
         """
     )
     pytester.runpytest_subprocess("-Werror", "-p", "no:asyncio").assert_outcomes(passed=1)

@@ -33,7 +33,7 @@ def test_what_is_not_said_is_answered_with_the_name() -> None:
 
 def test_a_target_that_hangs_is_told_of_as_a_deadlock_where_nothing_ends_it() -> None:
     with pytest.raises(Deadlock):
-        run_virtual(lambda _: hedge(scripted(after=inf)))
+        run_virtual(lambda _: hedge(scripted(after=inf), first_token_timeout=None))
 
 
 def test_errors_are_raised_after_their_time() -> None:

@@ -10,7 +10,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.client.closing import Reaper, close
-from hedgerow.client.failing import failure_of
+from hedgerow.client.failing import SyncTarget, failure_of, tell_of_mistake
 from hedgerow.events import Failure, FailureClass, Outcome, Role
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Attempt:
         flight = self._flight
         try:
             made = self.target.call(*flight.args, **flight.kwargs)
-            if type(made) is CoroutineType or isawaitable(made):
+            if waited := type(made) is CoroutineType or isawaitable(made):
                 made = await made
             kind = type(made)
             if hasattr(kind, "__aiter__"):
@@ -82,6 +82,8 @@ class Attempt:
             elif hasattr(kind, "__aenter__"):
                 async with made as inside:
                     await (self._read(inside, made) if hasattr(type(inside), "__aiter__") else self._hold(inside))
+            elif not waited:
+                raise SyncTarget(self.target.name, made)
             elif flight.checks or self.over or not self._wins_with(made):
                 await self._answer(made)
         except asyncio.CancelledError:
@@ -89,6 +91,7 @@ class Attempt:
                 self._cancelled()
         except Exception as error:
             if not self.over:
+                tell_of_mistake(self.target.name, error)
                 self._fell(failure_of(error, flight.classify), error)
         except BaseException as error:  # the interpreter is to end
             flight.crashed_by(error)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, Unpack, cast, overload
 
 import msgspec
 
+from hedgerow.client.checking import arguments, function, refuse_unknown
 from hedgerow.client.course import Call, Course
 from hedgerow.client.flight import fly
 from hedgerow.client.gates import checks_of
@@ -16,7 +17,7 @@ from hedgerow.client.options import Options
 from hedgerow.client.result import Result
 from hedgerow.client.settings import Policy, Rules
 from hedgerow.client.stream import Held, Winner
-from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target, place_of, targets_of
+from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target, place_of, streams, targets_of
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ async def hedge(
     a `name` tells those apart that should not. Raises `EveryAttemptFailed`, which is also what the primary raised, and
     `ValueError` or `TypeError` for what cannot work.
     """
+    arguments(args, kwargs)
     course, call = _course((primary, *backups), dict(options))
     return await fly(course, call, args, kwargs or {})
 
@@ -91,7 +93,8 @@ async def race(
     **options: Unpack[Options],
 ) -> Result[Any]:
     """Call all of them at once; the first good answer wins and the others are cancelled. `options` as for `hedge`."""
-    course, call = _course(targets, {**options, "mode": "race"})
+    arguments(args, kwargs)
+    course, call = _course(targets, _without_delay("race", options))
     return await fly(course, call, args, kwargs or {})
 
 
@@ -114,8 +117,16 @@ async def chain(
     **options: Unpack[Options],
 ) -> Result[Any]:
     """Call one after the other, the next when one has failed (or run out of `first_token_timeout`)."""
-    course, call = _course(targets, {**options, "mode": "chain"})
+    arguments(args, kwargs)
+    course, call = _course(targets, _without_delay("chain", options))
     return await fly(course, call, args, kwargs or {})
+
+
+def _without_delay(mode: str, options: Options) -> dict[str, Any]:
+    if "delay" in options:
+        how = "launches all at once" if mode == "race" else "asks the next after a failure only"
+        raise TypeError(f"{mode} has no delay: it {how}. hedge(...) waits for a delay")
+    return {**options, "mode": mode}
 
 
 def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Course, Call]:
@@ -126,9 +137,15 @@ def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Co
     if checks or first_token or classify:
         places += [None, *map(place_of, (*checks, first_token, classify))]
     key = (*places, *options.items())
-    known = _courses.get(key)
+    try:
+        known = _courses.get(key)
+    except TypeError:  # something in it has no hash
+        _policy_of(options)  # which says what, if it cannot work
+        raise TypeError(f"options must be plain values: {options!r} holds a list or dict") from None
     if known is None:
-        known = _remember(key, callees, options)
+        function("first_token", first_token)
+        function("classify", classify)
+        known = _remember(key, callees, options, streaming=first_token is not None)
     elif len(_courses) > KEPT // 2:
         with suppress(KeyError):  # another thread may have just forgotten it
             _courses.move_to_end(key)
@@ -143,11 +160,18 @@ def _named(callee: Callee[Any], name: str) -> Target[Any]:
     return callee if callee.name == name else msgspec.structs.replace(callee, name=name)
 
 
-def _remember(key: object, callees: Sequence[Callee[Any]], options: dict[str, Any]) -> Any:
+def _remember(key: object, callees: Sequence[Callee[Any]], options: dict[str, Any], *, streaming: bool) -> Any:
     targets = targets_of(callees)
     name = options.pop("name", None) or "hedge"
-    course = Course(name, [target.place for target in targets], Policy(**cast("Rules", options)))
+    places, streaming = [target.place for target in targets], streaming or streams(targets)
+    course = Course(name, places, _policy_of(options), streams=streaming)
     known = _courses[key] = course, tuple(target.name for target in targets)
     if len(_courses) > KEPT:
         _courses.popitem(last=False)
     return known
+
+
+def _policy_of(options: Mapping[str, Any]) -> Policy:
+    rules = {name: said for name, said in options.items() if name != "name"}
+    refuse_unknown("hedge", rules, Options.__optional_keys__)
+    return Policy(**cast("Rules", rules))

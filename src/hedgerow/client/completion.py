@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from hedgerow.client.calls import hedge
+from hedgerow.client.checking import like
 from hedgerow.client.result import AttemptRecord
 from hedgerow.client.settings import Rules
 from hedgerow.client.target import Target, name_of
@@ -50,6 +51,9 @@ async def hedged_completion(
 
     Raises `EveryAttemptFailed`, and `TypeError` for what cannot be asked.
     """
+    for name in model_kwargs:
+        if meant := like(name, ("hedge_delay_ms", "quality_check")):
+            raise TypeError(f"hedged_completion has no option {name!r}: did you mean {meant}?")
     first, second = _target(primary), _target(backup)
     rules: Rules = {} if hedge_delay_ms is None else {"delay": hedge_delay_ms / 1_000}
     gate = None if quality_check is None else partial(_check, quality_check)

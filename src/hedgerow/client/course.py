@@ -20,7 +20,6 @@ from hedgerow.client.settings import Policy
 from hedgerow.client.target import Target
 from hedgerow.events import Listener
 from hedgerow.policy.ask import Ask
-from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.plan import Place
@@ -100,13 +99,15 @@ class Course:
         listeners: Sequence[Listener] = (),
         draw: Callable[[], float] | None = None,
         grace: float = 1.0,
+        streams: bool = False,
     ) -> None:
+        """`streams`: the targets are known to give streams."""
         self.name = name
         self.grace = grace
         self.kept_for = policy.kept_for
         self._places = places
-        self._breaker = policy.breaker
-        self._policy = policy.for_targets(len(places))
+        self._breaker = policy.breaker_settings
+        self._policy = policy.for_targets(len(places), streams=streams)
         self._total = self._policy.total
         self._listeners = listeners
         self._draw = random.Random().random if draw is None else draw  # noqa: S311  # who is hedged is no secret
@@ -132,8 +133,8 @@ class Course:
         if last is not None and not last.knows_better_than(loop):
             return Home(loop, last.route)
         health = Health()
-        if self._breaker:
-            health.watch({place.candidate.target: Watch(BreakerSettings(), per_model=False) for place in self._places})
+        if (breaker := self._breaker) is not None:
+            health.watch({place.candidate.target: Watch(breaker, per_model=False) for place in self._places})
         route = hedger.Hedger(
             self.name,
             self._places,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
 
+from hedgerow.client.checking import refuse_unknown
 from hedgerow.client.hedger import Hedger
 from hedgerow.client.options import Options
 from hedgerow.client.settings import Policy, Rules
@@ -46,13 +47,16 @@ class Hedging(Protocol):
 
 def hedged(*backups: Callable[..., Any], **options: Unpack[Options]) -> Hedging:
     """A decorator for async functions and async generator functions: calls are hedged with the backups, or without any
-    with the function itself. `options` as for `hedge`.
+    with the function itself. `options` as for `hedge`. All of them are called with the same arguments; of a method the
+    first is `self`, so its backups are functions that take it too, such as other methods of its class.
 
     What the function returned is returned, or its items are given. Its `hedger` attribute is the object behind it.
     """
     said: dict[str, Any] = dict(options)
     asked = {name: said.pop(name, None) for name in ("gate", "first_token", "classify")}
-    name, policy = said.pop("name", None), Policy(**cast("Rules", said))
+    name = said.pop("name", None)
+    refuse_unknown("hedged", said, Options.__optional_keys__)
+    policy = Policy(**cast("Rules", said))
 
     def decorate(function: Callable[..., Any]) -> Any:
         targets = (function, *backups) if backups else (function, function)

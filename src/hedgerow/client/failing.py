@@ -15,6 +15,38 @@ log = logging.getLogger("hedgerow")
 Classify = Callable[[BaseException], FailureClass | None]
 """A rule of the caller's own; None leaves it to hedgerow."""
 
+MISTAKES = (NameError, AttributeError, TypeError, ImportError, NotImplementedError, AssertionError)
+"""What a function raises that is written wrongly or is given other arguments than it takes."""
+_told: set[tuple[str, type[BaseException]]] = set()
+
+
+class SyncTarget(TypeError):
+    """A target blocks the loop: while it runs nothing can be hedged, and afterwards nothing need be."""
+
+    def __init__(self, target: str, made: object) -> None:
+        super().__init__(
+            f"{target} is a sync function: it gave a plain {type(made).__name__}, and nothing could be hedged while it "
+            "ran. Give an async function; asyncio.to_thread makes one of it, whose losers cannot be cancelled"
+        )
+
+
+def tell_of_mistake(target: str, error: BaseException) -> None:
+    """Log, once of each kind, what seems to be a mistake in a target: another's answer would hide it."""
+    which = target, type(error)
+    if not isinstance(error, MISTAKES) or isinstance(error, SyncTarget) or which in _told or len(_told) >= 1_000:
+        return
+    _told.add(which)
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = "" if place is None else f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
+    log.warning(
+        "target %s raised %s%s: that seems to be a mistake in it, and counts as a failure of it",
+        target,
+        which[1].__name__,
+        where,
+    )
+
 
 def failure_of(error: BaseException, classify: Classify | None = None) -> Failure:
     """The failure that an exception means. It quotes the exception's type only: its words may hold a prompt.
@@ -24,6 +56,8 @@ def failure_of(error: BaseException, classify: Classify | None = None) -> Failur
     the log says so.
     """
     name = type(error).__name__
+    if isinstance(error, SyncTarget):  # nobody is to be asked in its place: it is to be written otherwise
+        return Failure(FailureClass.FATAL_REQUEST, str(error))
     if classify is not None:
         try:
             if (kind := classify(error)) is not None:

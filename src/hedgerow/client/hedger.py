@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, TypeVar, Unpack, overload
 
+from hedgerow.client.checking import function, functions, refuse_unknown
 from hedgerow.client.course import Call, Course
 from hedgerow.client.failing import Classify
 from hedgerow.client.flight import fly
@@ -14,7 +15,7 @@ from hedgerow.client.options import HedgerOptions
 from hedgerow.client.result import Result
 from hedgerow.client.settings import Policy
 from hedgerow.client.stream import Held, Winner
-from hedgerow.client.target import Callee, Holding, Plain, Streaming, targets_of
+from hedgerow.client.target import Callee, Holding, Plain, Streaming, streams, targets_of
 from hedgerow.events import Listener
 
 T = TypeVar("T")
@@ -69,17 +70,29 @@ class Hedger(Generic[T]):
         listeners: Sequence[Listener] = (),
         draw: Callable[[], float] | None = None,
         grace: float = 1.0,
+        **unknown: Any,
     ) -> None:
         """`draw` gives numbers in [0, 1), for hedges that start with a probability. `grace`: seconds that a cancelled
         call waits for its attempts to close what they have opened, and after which one that was cancelled and goes on
         is cancelled again. Raises `TypeError` and `ValueError`.
         """
+        _check(name, targets, policy, unknown)
+        for what, said in (("first_token", first_token), ("classify", classify), ("size", size), ("draw", draw)):
+            function(what, said)
         self.name = name
         self.targets = targets_of(targets)
         self.policy = policy
         self._call = Call(self.targets, checks_of(gate), first_token, classify, size)
         places = [target.place for target in self.targets]
-        self._course = Course(name, places, policy, listeners=listeners, draw=draw, grace=grace)
+        self._course = Course(
+            name,
+            places,
+            policy,
+            listeners=functions("listeners", listeners),
+            draw=draw,
+            grace=grace,
+            streams=first_token is not None or streams(self.targets),
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Result[T]]:
         """Call a target with these arguments, and others as the policy says; to be awaited.
@@ -98,3 +111,17 @@ class Hedger(Generic[T]):
         What still runs after `within` seconds is cancelled.
         """
         await self._course.aclose(within)
+
+
+def _check(name: object, targets: object, policy: object, unknown: Mapping[str, object]) -> None:
+    """Raises `TypeError` for what is not meant as `Hedger` takes it."""
+    if not isinstance(name, str):
+        raise TypeError(f'the first argument of Hedger is its name: Hedger("translate", targets), not {name!r}')
+    if not isinstance(targets, Sequence) or isinstance(targets, str):
+        raise TypeError(f"targets must be a list of async callables, not {targets!r}")
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy must be a Policy, such as Policy(delay=1), not {policy!r}")
+    rules = ", ".join(f"{each}=..." for each in unknown if each in Policy.__struct_fields__)
+    if rules:
+        raise TypeError(f"the rules of a Hedger are those of its policy: Hedger(name, targets, Policy({rules}))")
+    refuse_unknown("Hedger", unknown, HedgerOptions.__optional_keys__)

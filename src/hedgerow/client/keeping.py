@@ -41,10 +41,19 @@ class Alternatives(Generic[T]):
             self._too_late(loser)
 
     async def aclose(self) -> None:
-        """Nobody wants any more: break off those that run, and close what was said and not taken."""
+        """Nobody wants any more: break off those that run, and close what was said and not taken.
+
+        Being cancelled breaks off the closing of one, and the others are closed all the same.
+        """
         self.stop()
+        cancelled: asyncio.CancelledError | None = None
         while self._said:
-            await close(self._said.popleft().value)
+            try:
+                await close(self._said.popleft().value)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
 
     def expect(self, loser: Attempt, seconds: float) -> None:
         """Let this loser run on, for so long at most."""

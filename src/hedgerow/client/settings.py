@@ -7,8 +7,10 @@ from typing import Literal, TypedDict
 
 import msgspec
 
+from hedgerow.client.checking import one_of, share, whole
 from hedgerow.policy import settings
 from hedgerow.policy.account import Limits
+from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.budget import FAILOVERS, HEDGES, Share
 from hedgerow.policy.delay import parse_delay, show
 from hedgerow.policy.gates.settings import GateSettings
@@ -18,6 +20,31 @@ from hedgerow.units import parse_duration
 
 Seconds = float | str
 """A number of seconds, or a text such as "2s" or "300ms"."""
+FIRST_TOKEN = 60.0
+"""Seconds that an attempt has to the first item of a stream, where nothing else is said, as in the gateway."""
+WHOLE = 600.0
+"""The same for answers that come whole, which take minutes now and then; the SDKs wait as long."""
+
+
+class Breaker(BreakerSettings, frozen=True, gc=False):
+    """When a target is left out because too many of its attempts fail, or are slow.
+
+    Shares are in (0, 1], times in seconds; None switches a condition off. It is left out when of at least `minimum`
+    results in the `window` a share of `failure_ratio` failed, or one of `slow_ratio` had no first item within
+    `slow_after`; or after `failures` failed ones in a row. After `open_for` seconds single attempts try it again, and
+    `successes` good ones bring it back. Raises `ValueError` for what cannot work.
+    """
+
+
+class Outage(ThrottleSettings, frozen=True, gc=False):
+    """When hedges stop because slowness is general: another attempt would be slow too, and add to the load.
+
+    Every slow or failed call takes one of `max_tokens`, and one that is answered before its delay gives `token_ratio`
+    back. Nothing is hedged while less than half of them are left, nor until a share of `resume` is there again. Nothing
+    either while more than `both_slow` of the first attempts and of the further ones are late or fail, of the last
+    `count` of each within `window` seconds, with at least `minimum` of each known; None switches that off. Raises
+    `ValueError` for what cannot work.
+    """
 
 
 class _Unsaid(float):
@@ -28,7 +55,7 @@ class Rules(TypedDict, total=False):
     """The rules of a `Policy`, as keyword arguments."""
 
     delay: Seconds
-    budget: float | None
+    budget: float | str | None
     deadline: Seconds | None
     first_token_timeout: Seconds | None
     stall_timeout: Seconds | None
@@ -42,7 +69,8 @@ class Rules(TypedDict, total=False):
     gate_wait: Seconds
     losers: Literal["cancel", "keep"]
     keep_time: Seconds
-    breaker: bool
+    breaker: bool | Breaker
+    outage: bool | Outage
     tokens_per_minute: int | None
 
 
@@ -52,21 +80,23 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `delay`: how long the first attempt runs alone: seconds, "2s", "p95" (what 95 % of recent attempts took),
     "ema(p95)", "auto" (what cuts p99 most for the `budget`), "slo: 1.2s", or "off". Learned delays are within
     `min_delay` and `max_delay`; until `warmup_samples` attempts are known, `warmup_delay` holds (None: no hedge).
-    `budget`: the most hedges as a share of calls, None for no cap; left out, a race has none. `deadline`: how long a
-    call may take to its answer, or a stream to its end, all attempts together. `first_token_timeout`: how long an
-    attempt may take to its value or first item before it counts as failed; `stall_timeout`: the longest silence of a
-    stream that has won. `mode`: "hedge"; "race" launches all together; "chain" asks the next only after a failure;
-    "shadow" decides everything and launches no hedge. `strict`: a value that a gate rejected is no answer; else the
-    best of them is given when nobody is better, after `gate_wait`. `losers`: "cancel", or "keep" to let them run on for
-    `keep_time`. `breaker`: a target that fails again and again is left out for a while, as in the gateway.
-    `tokens_per_minute`: the most tokens of hedges and failovers; what they come to is taken from answers that say so,
-    and estimated by `Hedger(size=...)`.
+    `budget`: the most hedges as a share of calls (0.05 or "5%"), None for no cap; left out, a race has none.
+    `deadline`: how long a call may take to its answer, or a stream to its end, all attempts together.
+    `first_token_timeout`: how long an attempt may take to its value or first item before it counts as failed; left out,
+    60 s where a stream is expected (async generator functions, `first_token` given) and 600 s elsewhere; None for no
+    limit. `stall_timeout`: the longest silence of a stream that has won. `mode`: "hedge"; "race" launches all together;
+    "chain" asks the next only after a failure; "shadow" decides everything and launches no hedge. `strict`: a value
+    that a gate rejected is no answer; else the best of them is given when nobody is better, after `gate_wait`.
+    `losers`: "cancel", or "keep" to let them run on for `keep_time`. `breaker`: a target that fails again and again is
+    left out for a while, as `Breaker` says (True: as its defaults do). `outage`: hedges stop while slowness is general,
+    as `Outage` says. `tokens_per_minute`: the most tokens of hedges and failovers; what they come to is taken from
+    answers that say so, and estimated by `Hedger(size=...)`.
     """
 
     delay: Seconds = "auto"
-    budget: float | None = _Unsaid(HEDGES.share)
+    budget: float | str | None = _Unsaid(HEDGES.share)
     deadline: Seconds | None = None
-    first_token_timeout: Seconds | None = None
+    first_token_timeout: Seconds | None = "auto"
     stall_timeout: Seconds | None = None
     max_hedges: int = 1
     min_delay: Seconds = 0.05
@@ -78,15 +108,25 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     gate_wait: Seconds = 5.0
     losers: Literal["cancel", "keep"] = "cancel"
     keep_time: Seconds = 30.0
-    breaker: bool = True
+    breaker: bool | Breaker = True
+    outage: bool | Outage = True
     tokens_per_minute: int | None = None
 
     def __post_init__(self) -> None:
-        _one_of("mode", self.mode, ("hedge", "race", "chain", "shadow"))
-        _one_of("losers", self.losers, ("cancel", "keep"))
-        if self.max_hedges < 0:
-            raise ValueError(f"max_hedges is {self.max_hedges}: it must be 0 or more")
+        one_of("mode", self.mode, ("hedge", "race", "chain", "shadow"))
+        one_of("losers", self.losers, ("cancel", "keep"))
+        whole("max_hedges", self.max_hedges, 0)
+        whole("warmup_samples", self.warmup_samples, 1)
+        if self.tokens_per_minute is not None:
+            whole("tokens_per_minute", self.tokens_per_minute, 1)
+        _on_off("breaker", self.breaker, Breaker)
+        _on_off("outage", self.outage, Outage)
         _seconds("keep_time", self.keep_time)
+        for name in ("deadline", "first_token_timeout", "stall_timeout"):
+            if _timeout(name, getattr(self, name)) == 0.0:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}: it must be more than 0 seconds, or None for no limit"
+                )
         self.for_targets(2)
 
     @property
@@ -94,10 +134,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         """Seconds for which losers run on; None: they are cancelled."""
         return _seconds("keep_time", self.keep_time) if self.losers == "keep" else None
 
-    def for_targets(self, targets: int) -> settings.Policy:
-        """As the engine takes it, for a route with so many targets."""
+    @property
+    def breaker_settings(self) -> BreakerSettings | None:
+        """None: none."""
+        return self.breaker if isinstance(self.breaker, BreakerSettings) else Breaker() if self.breaker else None
+
+    def for_targets(self, targets: int, *, streams: bool = True) -> settings.Policy:
+        """As the engine takes it, for a route with so many targets, which give streams, or (not `streams`) anything."""
         races, chained = self.mode == "race", self.mode == "chain"
         spec = parse_delay("off" if races or chained else self.delay, parse_duration)
+        outage = self.outage if isinstance(self.outage, Outage) else Outage() if self.outage else None
+        first_token = _timeout("first_token_timeout", self.first_token_timeout)
         capped = self.budget is not None and not (races and isinstance(self.budget, _Unsaid))
         return settings.Policy(
             delay=show(spec),
@@ -115,23 +162,26 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
                 FAILOVERS if self.budget is not None else None,
                 tokens_per_minute=self.tokens_per_minute,
             ),
-            throttle=None if races else ThrottleSettings(),
-            first_token=_seconds("first_token_timeout", self.first_token_timeout),
+            throttle=None if races else outage,
+            first_token=first_token if first_token is not None else FIRST_TOKEN if streams else WHOLE,
             stall=_seconds("stall_timeout", self.stall_timeout),
             total=_seconds("deadline", self.deadline),
             gates=GateSettings(wait=_seconds("gate_wait", self.gate_wait), strict=self.strict),
         )
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} is {value!r}: it must be one of {', '.join(allowed)}")
+def _share(budget: float | str | None) -> Share:
+    return Share(share("budget", budget), HEDGES.burst, HEDGES.per_minute)
 
 
-def _share(budget: float | None) -> Share:
-    if budget is None or not 0.0 < budget <= 1.0:
-        raise ValueError(f"budget is {budget!r}: it must be a share of calls above 0 and at most 1, or None for no cap")
-    return Share(budget, HEDGES.burst, HEDGES.per_minute)
+def _on_off(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, bool | kind):
+        raise ValueError(f"{name} is {value!r}: it must be True, False or a hedgerow.{kind.__name__}(...)")
+
+
+def _timeout(name: str, value: Seconds | None) -> float | None:
+    """None: whatever is usual."""
+    return None if value == "auto" and name == "first_token_timeout" else _seconds(name, value)
 
 
 def _seconds(name: str, value: Seconds | None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from hedgerow.client.checking import function
 from hedgerow.policy.plan import Candidate, Place
 
 T = TypeVar("T")
@@ -53,6 +55,11 @@ Holding = Callee[AbstractAsyncContextManager[T]]
 """Something that is to be left at the end."""
 
 
+def streams(targets: Sequence[Target[Any]]) -> bool:
+    """Whether any is plainly a function that gives a stream; most others tell only by what they give."""
+    return any(inspect.isasyncgenfunction(each.call) for each in targets)
+
+
 def targets_of(callees: Sequence[Callee[Any]]) -> tuple[Target[Any], ...]:
     """Plain callables as targets, named as they are; of two with one name the second has a number behind it.
 
@@ -65,6 +72,7 @@ def targets_of(callees: Sequence[Callee[Any]]) -> tuple[Target[Any], ...]:
     taken: set[str] = set()
     for each in callees:
         if isinstance(each, Target):
+            function("the call of a Target", each.call)
             target = each
         elif callable(each):
             target = Target(call=each, name=name_of(each) or ("backup" if named else "primary"))

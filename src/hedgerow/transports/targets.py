@@ -110,7 +110,7 @@ def blueprint_of(
         raise ValueError("a transport needs at least one target")
     if unknown := set(allow) - set(get_args(Leave)):
         raise ValueError(f"allow has {', '.join(sorted(unknown))}: it can have {', '.join(get_args(Leave))}")
-    breaker = BreakerSettings() if policy.breaker else BreakerSettings(failure_ratio=None)
+    breaker = policy.breaker_settings or BreakerSettings(failure_ratio=None)
     named: dict[str, TargetBlueprint] = {}
     for number, target in enumerate(targets, 1):
         name = target.name or urlsplit(target.base_url).hostname or "target"
