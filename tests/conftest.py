@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -42,3 +43,16 @@ def labs(running: Labs) -> Labs:
     for lab in running:
         lab.reset()
     return running
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each file's tests run in one process; so do all of `tests/cases`, whose cases are run once for all of them."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            cases = "tests/cases/"
+            return cases if nodeid.startswith(cases) else super()._split_scope(nodeid)
+
+    return ByFile(config, log)
