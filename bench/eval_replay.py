@@ -164,11 +164,12 @@ class _Flight(Flight):
 
     def __init__(self, replay: Replay, index: int) -> None:
         now = replay.loop.time()
-        ask = Ask(str(index), stream=True, input_tokens=replay.tokens[index], started_at=now)
+        ask = Ask(f"{replay.name}{index}", stream=True, input_tokens=replay.tokens[index], started_at=now)
         Flight.__init__(self, replay.hedger, ask, replay.alarm, replay.loop.time, replay.tell)
         self._replay, self._index = replay, index
         replay.told.came_at[index] = now
         replay.told.first_place[index] = self.order[0]
+        replay.told.arms.append(self.run.arm)
 
     def send(self, attempt: int, which: int, role: Role, now: float) -> BreakOff:
         if role is Role.HEDGE:
