@@ -125,6 +125,13 @@ class Hedger:
         one._go_to([self.places[index] for index in which])
         return one
 
+    def beside(self, policy: Policy) -> Hedger:
+        """The same route by other delays and limits of time; what is learned and spent is one."""
+        one = copy.copy(self)
+        one._judge = self._judge.beside(policy)
+        one._go_by(policy)
+        return one
+
     def adopt(self, old: Hedger, now: float) -> None:
         """Take over what the hedger of this route's earlier configuration knows and has spent."""
         self._ask_of(old._judge)
@@ -167,9 +174,7 @@ class Hedger:
             # Where one is broken no hedge may start at all, and is to be told so, not that nobody is left to hedge to.
             hedgeable = None if order.broken else len(order.usable) or None
             candidates = tuple(candidates[index] for index in indices)
-        arm = None
-        if self._experiment.runs and refusal is None:
-            arm = self._experiment.arm(ask, candidates[0], self._backups)
+        arm = self._experiment.arm(ask, candidates[0], self._backups) if self._experiment.runs and not refusal else None
         if arm is _HOLDOUT:
             refusal = self._experiment.held_out
             judge.held_out(ask, now)
@@ -195,8 +200,7 @@ class Hedger:
     def launched(self, place: Place, ask: Ask, role: Role, now: float) -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""
         if place.own_key and (quota := self._judge.quota).reported:
-            hedge = role is not _PRIMARY and role is not _FAILOVER
-            quota.spent(place.candidate, ask, now, hedge=hedge)
+            quota.spent(place.candidate, ask, now, hedge=role not in (_PRIMARY, _FAILOVER))
         health = self._health
         return health.launched(place.candidate, now, ask.model) if health.unwell else None
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hedgerow import EveryAttemptFailed, Hedger, Policy, Target, chain, hedge, race
-from hedgerow.client.course import REFRESH
+from hedgerow.client.home import REFRESH
 from hedgerow.events import Event, FailureClass, HedgeSkipped, Outcome, Reason, Role
 from hedgerow.testing import VirtualLoop
 from tests.client.support import Book, Closable, run, turn

@@ -56,6 +56,8 @@ def test_what_is_shown_reads_the_same_again(spec: Spec) -> None:
 
 def test_seconds_are_shown_plainly_without_anybody_who_knows_better() -> None:
     assert [show(spec) for spec in (Fixed(0.0), Fixed(0.25), Slo(1.2))] == ["0", "0.25s", "slo: 1.2s"]
+    for seconds in (1e-06, 0.123457, 1234.5678, 12_345_678.0, 1e20):
+        assert parse_delay(show(Fixed(seconds)), parse_duration) == Fixed(seconds)
 
 
 @pytest.mark.parametrize(

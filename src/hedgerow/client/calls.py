@@ -9,22 +9,40 @@ from typing import Any, TypeVar, Unpack, cast, overload
 
 import msgspec
 
+from hedgerow.client import purse
 from hedgerow.client.checking import arguments, function, refuse_unknown
 from hedgerow.client.course import Call, Course
 from hedgerow.client.flight import fly
 from hedgerow.client.gates import checks_of
 from hedgerow.client.options import Options
 from hedgerow.client.result import Result
-from hedgerow.client.settings import Policy, Rules
+from hedgerow.client.settings import Policy, Rules, limit_of
 from hedgerow.client.stream import Held, Winner
 from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target, place_of, streams, targets_of
 
 T = TypeVar("T")
 
 KEPT = 1_000
-"""Places in the code whose calls are remembered; beyond them the longest unused is forgotten."""
+"""Places in the code whose calls are remembered, and rules; beyond them the longest unused is forgotten."""
+_PASSING = frozenset(
+    {
+        "delay",
+        "first_token_timeout",
+        "stall_timeout",
+        "max_hedges",
+        "min_delay",
+        "max_delay",
+        "warmup_delay",
+        "strict",
+        "gate_wait",
+        "losers",
+        "keep_time",
+    }
+)
+"""Rules that may be others for each call. They do not make another budget of it, nor something else to learn."""
 
 _courses: OrderedDict[Any, tuple[Course, tuple[str, ...]]] = OrderedDict()
+_trunks: OrderedDict[Any, Course] = OrderedDict()
 
 
 @overload
@@ -65,9 +83,9 @@ async def hedge(
     `result.value` is left. `options`: the rules of `Policy` (`delay="p95"`, `budget=0.05`, `deadline=10`...), and
     `gate`, `first_token`, `classify` as for `Hedger`.
 
-    Calls of the same functions, or of lambdas of the same place in the code, with the same rules learn from each other;
-    a `name` tells those apart that should not. Raises `EveryAttemptFailed`, which is also what the primary raised, and
-    `ValueError` or `TypeError` for what cannot work.
+    Calls of the same functions, or of lambdas of the same place in the code, learn from each other and have one budget,
+    whatever delay or deadline each says; a `name` tells those apart that should not. Raises `EveryAttemptFailed`, which
+    is also what the primary raised, and `ValueError` or `TypeError` for what cannot work.
     """
     arguments(args, kwargs)
     course, call = _course((primary, *backups), dict(options))
@@ -136,6 +154,7 @@ def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Co
     places = [place_of(each) for each in callees]
     if checks or first_token or classify:
         places += [None, *map(place_of, (*checks, first_token, classify))]
+    total = limit_of("deadline", pop("deadline", None))
     key = (*places, *options.items())
     try:
         known = _courses.get(key)
@@ -145,13 +164,13 @@ def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Co
     if known is None:
         function("first_token", first_token)
         function("classify", classify)
-        known = _remember(key, callees, options, streaming=first_token is not None)
+        known = _remember(key, places, callees, options, streaming=first_token is not None)
     elif len(_courses) > KEPT // 2:
         with suppress(KeyError):  # another thread may have just forgotten it
             _courses.move_to_end(key)
     course, names = known
     targets = [_named(each, name) for each, name in zip(callees, names, strict=True)]
-    return course, Call(targets, checks, first_token, classify)
+    return course, Call(targets, checks, first_token, classify, None, total)
 
 
 def _named(callee: Callee[Any], name: str) -> Target[Any]:
@@ -160,14 +179,23 @@ def _named(callee: Callee[Any], name: str) -> Target[Any]:
     return callee if callee.name == name else msgspec.structs.replace(callee, name=name)
 
 
-def _remember(key: object, callees: Sequence[Callee[Any]], options: dict[str, Any], *, streaming: bool) -> Any:
+def _remember(
+    key: object, places: Sequence[object], callees: Sequence[Callee[Any]], options: dict[str, Any], *, streaming: bool
+) -> Any:
     targets = targets_of(callees)
-    name = options.pop("name", None) or "hedge"
-    places, streaming = [target.place for target in targets], streaming or streams(targets)
-    course = Course(name, places, _policy_of(options), streams=streaming)
-    known = _courses[key] = course, tuple(target.name for target in targets)
-    if len(_courses) > KEPT:
-        _courses.popitem(last=False)
+    name, policy = options.pop("name", None) or "hedge", _policy_of(options)
+    lasting = [rule for rule in options.items() if rule[0] not in _PASSING]
+    trunk_key = (*places, name, policy.early, *lasting)
+    there, streaming = [target.place for target in targets], streaming or streams(targets)
+    with purse.lock:
+        trunk = _trunks.get(trunk_key)
+        course = Course(name, there, policy, trunk=trunk, streams=streaming)
+        known = _courses[key] = course, tuple(target.name for target in targets)
+        _trunks[trunk_key] = trunk or course
+        _trunks.move_to_end(trunk_key)
+        for remembered in (_courses, _trunks):
+            if len(remembered) > KEPT:
+                remembered.popitem(last=False)
     return known
 
 

@@ -6,16 +6,17 @@ import asyncio
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 import msgspec
 
 from hedgerow import hedger
-from hedgerow.alarm import Alarm
+from hedgerow.client import purse
 from hedgerow.client.failing import Classify
 from hedgerow.client.gates import Check
+from hedgerow.client.home import Home, keeps_real_time
 from hedgerow.client.settings import Policy
 from hedgerow.client.target import Target
 from hedgerow.events import Listener
@@ -23,10 +24,8 @@ from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.plan import Place
+from hedgerow.policy.spend import Spend
 
-REFRESH = 5.0
-"""Seconds between two looks at what delays should be, while calls come."""
-_DONE = object()
 _NO_LOOP = (
     "hedging needs a running asyncio loop (uvloop's, or anyio's on asyncio, is one). Sync code has hedge_sync; "
     "under trio, call that in a thread"
@@ -41,54 +40,14 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     first_token: Callable[[Any], bool] | None = None
     classify: Classify | None = None
     size: Callable[..., int] | None = None
-
-
-class PatientAlarm(Alarm):
-    """Wakes nobody before what has happened by then is known: from a timer or a socket to the end of a coroutine it is
-    some turns of the loop, and a hedge that is launched meanwhile is wasted.
-    """
-
-    __slots__ = ()
-
-    def _ring(self) -> None:
-        self._loop.call_soon(self._loop.call_soon, super()._ring)
-
-
-class Home:
-    """What a course has in one event loop. A new loop of the same thread goes on with what was learned in the last."""
-
-    __slots__ = ("_last", "_refresher", "alarm", "loop", "route", "tasks", "time")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, route: hedger.Hedger) -> None:
-        self.alarm = PatientAlarm(loop)
-        self.loop = loop
-        self.time = loop.time
-        self.route = route
-        self.tasks: set[asyncio.Task[None]] = set()
-        """Of attempts that have not ended: losers close what they have opened after the call has returned."""
-        self._refresher: asyncio.Handle | None = None
-        self._last = 0.0
-
-    def called(self) -> float:
-        """A call comes, now: before long delays are to be learned anew."""
-        if self._refresher is None:
-            self._refresher = self.loop.call_later(REFRESH, self._refresh, None)
-        now = self._last = self.time()
-        return now
-
-    def knows_better_than(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether what was learned here is of that loop's future: its clock is another one."""
-        return self._last > loop.time()
-
-    def _refresh(self, steps: Iterator[None] | None) -> None:
-        steps = self.route.refreshing(self.time()) if steps is None else steps
-        self._refresher = None
-        if next(steps, _DONE) is not _DONE:
-            self._refresher = self.loop.call_soon(self._refresh, steps)
+    total: float | None = None
+    """Seconds that it may take, where that is not the policy's to say."""
 
 
 class Course:
-    """Of a hedger, or of the calls from one place in the code. Each thread has what it has learned for itself."""
+    """Of a hedger, or of the calls from one place in the code. Threads share its budgets. What it has learned each
+    thread has for itself, until it ends: then another goes on with that.
+    """
 
     def __init__(
         self,
@@ -96,12 +55,15 @@ class Course:
         places: Sequence[Place],
         policy: Policy,
         *,
+        trunk: Course | None = None,
         listeners: Sequence[Listener] = (),
         draw: Callable[[], float] | None = None,
         grace: float = 1.0,
         streams: bool = False,
     ) -> None:
-        """`streams`: the targets are known to give streams."""
+        """`trunk` is that of the same calls with other delays and limits of time: it is what learns and pays.
+        `streams`: the targets are known to give streams.
+        """
         self.name = name
         self.grace = grace
         self.kept_for = policy.kept_for
@@ -114,6 +76,10 @@ class Course:
         self._prefix, self._numbers = f"hr-{os.urandom(5).hex()}-", count(1)
         self._here = threading.local()
         self._last: Home | None = None
+        self._trunk = trunk
+        self._purse = purse.Purse(name, self._policy.limits)
+        self._homes: list[Home] = []
+        """The last of each thread, in loops that keep real time."""
 
     def home(self) -> Home:
         """That of the running loop. Raises `RuntimeError` where none runs."""
@@ -130,25 +96,34 @@ class Course:
         return home
 
     def _settle(self, loop: asyncio.AbstractEventLoop, last: Home | None) -> Home:
-        if last is not None and not last.knows_better_than(loop):
-            return Home(loop, last.route)
-        health = Health()
+        if self._trunk is not None:
+            return self._trunk.home().beside(self._policy)
+        if not keeps_real_time(loop):
+            known = last is not None and not last.knows_better_than(loop)
+            return Home(loop, last.route if known and last is not None else self._route(None))
+        with purse.lock:
+            homes = self._homes
+            old = last if last in homes else next((each for each in homes if each.forsaken), None)
+            if old is not None:
+                homes.remove(old)
+            home = Home(loop, self._route(self._purse) if old is None else old.route)
+            homes.append(home)
+        return home
+
+    def _route(self, spend: Spend | None) -> hedger.Hedger:
+        shared, health = Shared(self._draw), Health()
+        shared.spend = spend
         if (breaker := self._breaker) is not None:
             health.watch({place.candidate.target: Watch(breaker, per_model=False) for place in self._places})
-        route = hedger.Hedger(
-            self.name,
-            self._places,
-            self._policy,
-            listeners=self._listeners,
-            health=health,
-            shared=Shared(self._draw),
+        return hedger.Hedger(
+            self.name, self._places, self._policy, listeners=self._listeners, health=health, shared=shared
         )
-        return Home(loop, route)
 
     def ask(self, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], now: float) -> Ask:
         """The call as the policy sees it."""
         size = 0 if call.size is None else max(call.size(*args, **kwargs), 0)
-        return Ask(self._prefix + str(next(self._numbers)), True, size, None, now, now + self._total)
+        total = self._total if call.total is None else call.total
+        return Ask(self._prefix + str(next(self._numbers)), True, size, None, now, now + total)
 
     async def aclose(self, within: float) -> None:
         """Let what runs in this loop end by itself for so many seconds, then cancel it and wait for that."""

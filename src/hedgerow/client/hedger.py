@@ -30,7 +30,7 @@ class Hedger(Generic[T]):
     whole values. `classify` says what an exception means, in place of `failure_of`. `size` estimates the tokens of a
     call's prompt from its arguments, so that delays are learned by size. `listeners` are told of events.
 
-    Threads that call it, each in its own event loop, learn each for itself.
+    Threads that call it, each in its own event loop, share its budgets; they learn each for itself, until they end.
     """
 
     @overload

@@ -12,7 +12,7 @@ from hedgerow.policy import settings
 from hedgerow.policy.account import Limits
 from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.policy.budget import FAILOVERS, HEDGES, Share
-from hedgerow.policy.delay import parse_delay, show
+from hedgerow.policy.delay import is_early, parse_delay, show
 from hedgerow.policy.gates.settings import GateSettings
 from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.outage import ThrottleSettings
@@ -121,18 +121,20 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             whole("tokens_per_minute", self.tokens_per_minute, 1)
         _on_off("breaker", self.breaker, Breaker)
         _on_off("outage", self.outage, Outage)
-        _seconds("keep_time", self.keep_time)
+        seconds_of("keep_time", self.keep_time)
         for name in ("deadline", "first_token_timeout", "stall_timeout"):
-            if _timeout(name, getattr(self, name)) == 0.0:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}: it must be more than 0 seconds, or None for no limit"
-                )
+            limit_of(name, getattr(self, name))
         self.for_targets(2)
 
     @property
     def kept_for(self) -> float | None:
         """Seconds for which losers run on; None: they are cancelled."""
-        return _seconds("keep_time", self.keep_time) if self.losers == "keep" else None
+        return seconds_of("keep_time", self.keep_time) if self.losers == "keep" else None
+
+    @property
+    def early(self) -> bool:
+        """Whether many calls are meant to pass the delay."""
+        return is_early(parse_delay(self.delay, parse_duration))
 
     @property
     def breaker_settings(self) -> BreakerSettings | None:
@@ -148,9 +150,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         capped = self.budget is not None and not (races and isinstance(self.budget, _Unsaid))
         return settings.Policy(
             delay=show(spec),
-            min_delay=_seconds("min_delay", self.min_delay),
-            max_delay=_seconds("max_delay", self.max_delay),
-            warmup_delay=_seconds("warmup_delay", self.warmup_delay),
+            min_delay=seconds_of("min_delay", self.min_delay),
+            max_delay=seconds_of("max_delay", self.max_delay),
+            warmup_delay=seconds_of("warmup_delay", self.warmup_delay),
             learning=Learning(min_samples=min(100, self.warmup_samples), warmup=self.warmup_samples),
             shadow=self.mode == "shadow",
             width=targets if races else 1,
@@ -164,9 +166,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             ),
             throttle=None if races else outage,
             first_token=first_token if first_token is not None else FIRST_TOKEN if streams else WHOLE,
-            stall=_seconds("stall_timeout", self.stall_timeout),
-            total=_seconds("deadline", self.deadline),
-            gates=GateSettings(wait=_seconds("gate_wait", self.gate_wait), strict=self.strict),
+            stall=seconds_of("stall_timeout", self.stall_timeout),
+            total=seconds_of("deadline", self.deadline),
+            gates=GateSettings(wait=seconds_of("gate_wait", self.gate_wait), strict=self.strict),
         )
 
 
@@ -181,10 +183,17 @@ def _on_off(name: str, value: object, kind: type) -> None:
 
 def _timeout(name: str, value: Seconds | None) -> float | None:
     """None: whatever is usual."""
-    return None if value == "auto" and name == "first_token_timeout" else _seconds(name, value)
+    return None if value == "auto" and name == "first_token_timeout" else seconds_of(name, value)
 
 
-def _seconds(name: str, value: Seconds | None) -> float:
+def limit_of(name: str, value: Seconds | None) -> float | None:
+    """As `_timeout`, of what must leave some time."""
+    if (seconds := _timeout(name, value)) == 0.0:
+        raise ValueError(f"{name} is {value!r}: it must be more than 0 seconds, or None for no limit")
+    return seconds
+
+
+def seconds_of(name: str, value: Seconds | None) -> float:
     if value is None or value == inf:
         return inf
     seconds = parse_duration(value)

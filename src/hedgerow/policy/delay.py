@@ -90,7 +90,12 @@ def parse_delay(value: object, parse_duration: Callable[[object], float | None])
             return Fixed(_seconds(value, parse_duration))
 
 
-def show(spec: Spec, show_duration: Callable[[float], str] = "{:g}s".format) -> str:
+def _plain(seconds: float) -> str:
+    """As durations are read: without an exponent, to the microsecond."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
+
+
+def show(spec: Spec, show_duration: Callable[[float], str] = _plain) -> str:
     """The text that `parse_delay` reads as `spec`."""
     match spec:
         case Off():

@@ -7,6 +7,7 @@ budget, whose yes is paid for, last.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from math import inf
 from typing import Any
 
@@ -49,13 +50,15 @@ _RACE = Choice(inf, 1.0, "race")
 class Shared:
     """What the routes of a process have in common. `draw` gives numbers in [0, 1)."""
 
-    __slots__ = ("controls", "draw", "funds", "kill_switch", "quota", "terms")
+    __slots__ = ("controls", "draw", "funds", "kill_switch", "quota", "spend", "terms")
 
     def __init__(
         self, draw: Callable[[], float], *, funds: Funds | None = None, terms: Mapping[str, Terms] | None = None
     ) -> None:
         self.draw = draw
         self.funds = Funds() if funds is None else funds
+        self.spend: Spend | None = None
+        """Of the one route, where each of several threads has a judge of its own for it."""
         self.terms = dict(terms or {})
         """Of each target."""
         self.quota = Quota()
@@ -78,7 +81,7 @@ class Judge:
         self._throttle = Throttle()
         self.quota = shared.quota
         """What is left of the rate limits of targets with a key of ours."""
-        self.spend = Spend(name, self._limits(), shared.funds)
+        self.spend = shared.spend or Spend(name, self._limits(), shared.funds)
         self._payments = Payments(self.spend, self.terms)
         self.billed = self._payments.billed
         """What the attempts of a request came to."""
@@ -109,6 +112,16 @@ class Judge:
         self.sessions = changed(self.sessions, policy.sticky)
         self._latency.resize(policy.learning)
         self.apply(now)
+
+    def beside(self, policy: Policy) -> Judge:
+        """Another for requests of this route with other delays and limits of time: they learn and spend together."""
+        one = copy(self)
+        one._policy = policy
+        one.when = self.when.beside(one._rules())
+        told = self._lessons.throttle
+        one._set_guards()
+        self._lessons.throttle = told or one._asked
+        return one
 
     def apply(self, now: float) -> None:
         """The controls have changed: from now on they hold."""
@@ -208,8 +221,7 @@ class Judge:
         # A racer has all the time that the primary has, which nobody refuses for it.
         if choice is not _RACE and (refusal := self._deadline(ask, backup, now)) is not None:
             return refusal
-        throttle = self._lessons.throttle
-        if throttle is not None and (refusal := throttle.refuses(now)) is not None:
+        if self._asked is not None and (refusal := self._asked.refuses(now)) is not None:
             return refusal
         return self._quota_guard.refuses(ask, primary, backup, now)
 
@@ -274,7 +286,7 @@ class Judge:
         if policy.throttle is not None:
             self._throttle.reconfigure(policy.throttle)
         early = is_early(self._rules().spec)
-        self._lessons.throttle = None if policy.throttle is None or early else self._throttle
+        self._asked = self._lessons.throttle = None if policy.throttle is None or early else self._throttle
 
     def _mostly(self, ask: Ask, backup: Candidate) -> float | None:
         law = self._latency.first_token(backup.target, ask.stream, ask.input_tokens, ask.started_at)

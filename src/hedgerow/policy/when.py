@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from math import inf
 from typing import Any
 
@@ -77,6 +78,13 @@ class When:
         """Go on with other rules; what was learned stays."""
         if rules != self._rules:
             self._go_by(rules)
+
+    def beside(self, rules: Rules) -> When:
+        """Another, by other rules, which learns what this one learns."""
+        one = copy(self)
+        one._notices = []
+        one._go_by(rules)
+        return one
 
     def _go_by(self, rules: Rules) -> None:
         self._rules = rules
