@@ -6,6 +6,7 @@ a temporary folder, and only the columns that are needed are kept.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MEMORY = "1GB"
 """What DuckDB may use; the arrays of the log, some 80 bytes a row, come on top."""
+THREADS = 4
+"""More would need more memory: each has buffers for two of the longest rows."""
 _SAMPLE = 10_000
 """Rows that units are told by."""
 _MINUTE = 60.0
@@ -79,7 +82,9 @@ def _database(folder: Path, timezone: str, memory: str) -> Iterator[DuckDBPyConn
         import duckdb
     except ImportError:
         raise ConfigError(["reading logs needs DuckDB: pip install 'hedgerow[planner]'"]) from None
-    with duckdb.connect(config={"memory_limit": memory, "temp_directory": str(folder / "spilled")}) as database:
+    threads = min(os.cpu_count() or 1, THREADS)
+    spilled = str(folder / "spilled")
+    with duckdb.connect(config={"memory_limit": memory, "temp_directory": spilled, "threads": threads}) as database:
         try:
             database.execute("set timezone = ?", [timezone])
         except duckdb.Error:
@@ -196,13 +201,14 @@ class _Reading:
             except Exception as error:
                 failed.append(error)
 
-        tell(0.0)
+        tell(share := 0.0)
         thread = Thread(target=run)
         thread.start()
         try:
             while thread.is_alive():
                 thread.join(0.1)
-                tell(max(self._database.query_progress(), 0.0) / 100)
+                share = max(share, self._database.query_progress() / 100)  # -1 where there is nothing to be said
+                tell(share)
         finally:
             self._database.interrupt()
             thread.join()

@@ -37,8 +37,7 @@ def log_of(database: DuckDBPyConnection, torn: int) -> tuple[Log, float | None]:
     bad = Counter(dict(database.execute(asked).fetchall()))
     if torn:
         bad[TORN] += torn
-    if read == bad.total() - torn:
-        raise ConfigError([f"none of the {read + torn:,} rows can be used: {_told(bad)}"])
+    _check(database, read + torn, bad)
     names = _names(database)
     targets = sorted(set(names.values()))
     which = np.array([targets.index(name) for name in names.values()], dtype=np.int64)
@@ -46,6 +45,17 @@ def log_of(database: DuckDBPyConnection, torn: int) -> tuple[Log, float | None]:
     log = _arrays(columns, targets, which, bad, read + torn, timed=timed, of_first=of_first)
     started_at = float(columns["sent"][0]) if timed else None
     return log, started_at if started_at is None or started_at > EPOCH else None
+
+
+def _check(database: DuckDBPyConnection, read: int, bad: Counter[str]) -> None:
+    """That something is left to plan by."""
+    if not read:
+        raise ConfigError(["there are no rows in it"])
+    if read == bad.total():
+        raise ConfigError([f"none of the {read:,} rows can be used: {_told(bad)}"])
+    if not _one(database, "select count(*) from judged where bad is null and state <> 'failed'")[0]:
+        left = f"; the rest cannot be used: {_told(bad)}" if bad else ""
+        raise ConfigError([f"no row has a latency to plan by: {read - bad.total():,} are failures{left}"])
 
 
 def _one(database: DuckDBPyConnection, query: str) -> tuple[Any, ...]:

@@ -22,8 +22,12 @@ SAMPLE = 200
 DEPTH = 3
 OBJECT = 16 << 20
 """Bytes that one row of JSON may have; more where a file is one document."""
-_LARGEST = 4 << 30
+LARGEST = 4 << 30
+UNPACKED = 20
+"""How many times as large a packed document may be."""
 _TIMES = ("TIMESTAMP", "DATE")
+Way = tuple[str, ...]
+"""The keys that lead into a row of JSON."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def unreadable(file: File, error: Exception) -> ConfigError:
     """What is said of a file that DuckDB cannot read."""
     import duckdb
 
-    if isinstance(error, duckdb.OutOfMemoryException) and file.kind.startswith("JSON"):
+    if isinstance(error, duckdb.OutOfMemoryException) and file.kind in ("JSON", "JSON array"):
         return ConfigError([f"{file.name}: is too large for one document; an object a line (JSON lines) can be read"])
     return ConfigError([f"{file.name}: cannot be read as {file.kind}: {str(error).splitlines()[0]}"])
 
@@ -100,10 +104,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _json(database: DuckDBPyConnection, file: File) -> Table:
-    source = _objects(file)
+    options = _options(file)
+    source = f"select json from read_json_objects({options})"
     sample = _sampled(database, source)
-    if len(sample) == 1 and (inside := _wrapped(sample[0])):
-        source = f"select unnest(json_extract(json, {text(_path((inside,)) + '[*]')})) as json from ({source})"
+    wrapped = _wrapped(sample[0]) if len(sample) == 1 else None
+    if wrapped:
+        source = f"select unnest(json_extract(json, {text(_path((wrapped,)) + '[*]')})) as json from ({source})"
         sample = _sampled(database, source)
     if any("resourceSpans" in each for each in sample):
         from hedgerow.planner.read_spans import spans
@@ -112,43 +118,58 @@ def _json(database: DuckDBPyConnection, file: File) -> Table:
     if any(isinstance(each.get("ttfts"), list) for each in sample):
         return _benchmark(source)
     paths = {".".join(path): path for each in sample for path in _paths(each, DEPTH)}
-    return json_table(source, paths)
+    return _unwrapped(source, paths) if wrapped else _records(options, paths)
 
 
-def json_table(source: str, paths: Mapping[str, tuple[str, ...]]) -> Table:
-    """A table of JSON objects; `paths`: where each column is in them."""
+def _records(options: str, paths: Mapping[str, Way]) -> Table:
+    """A table of a file of JSON objects, of which no more than the wanted keys is ever in memory."""
+
+    def rows(names: Sequence[str]) -> str:
+        keys = dict.fromkeys(paths[name][0] for name in names)
+        plain = {key for key in keys if all(len(path) == 1 for path in paths.values() if path[0] == key)}
+        kinds = ", ".join(f"{text(key)}: '{'VARCHAR' if key in plain else 'JSON'}'" for key in keys)
+        shown = [f"{quoted(name) if name in plain else _inside(paths[name])} as {quoted(name)}" for name in names]
+        torn = " and ".join(f"{quoted(key)} is null" for key in keys)
+        return f"select {', '.join([*shown, f'{torn} as torn'])} from read_json({options}, columns={{{kinds}}})"
+
+    return Table(dict.fromkeys(paths, "VARCHAR"), rows)
+
+
+def _inside(path: Way) -> str:
+    return f"json_extract_string({quoted(path[0])}, {text(_path(path[1:]))})"
+
+
+def _unwrapped(source: str, paths: Mapping[str, Way]) -> Table:
+    """A table of JSON objects that come out of another."""
 
     def rows(names: Sequence[str]) -> str:
         wanted = ", ".join(text(_path(paths[name])) for name in names)
-        shown = ", ".join(f"found[{place}] as {quoted(name)}" for place, name in enumerate(names, 1)) or "null"
-        torn = "json is null or json_type(json) <> 'OBJECT'"
+        shown = [f"found[{place}] as {quoted(name)}" for place, name in enumerate(names, 1)]
+        torn = "not starts_with(json::varchar, '{')"
         return (
-            f"select {shown}, torn from (select json_extract_string(json, [{wanted}]::varchar[]) as found, "
-            f"{torn} as torn from ({source}))"
+            f"select {', '.join([*shown, 'torn'])} from (select {torn} as torn, "
+            f"json_extract_string(json, [{wanted}]::varchar[]) as found from ({source}))"
         )
 
     return Table(dict.fromkeys(paths, "VARCHAR"), rows)
 
 
-def _objects(file: File) -> str:
-    where, packing = text(str(file.path)), text(file.packing)
-    if file.kind == "JSON lines":
-        return (
-            f"select json from read_ndjson_objects({where}, ignore_errors=true, compression={packing}, "
-            f"maximum_object_size={OBJECT})"
-        )
-    size = file.path.stat().st_size * (1 if file.packing == "none" else 20)
-    form = "array" if file.kind == "JSON array" else "unstructured"
-    largest = OBJECT if form == "array" else min(max(size, OBJECT), _LARGEST)
-    return (
-        f"select json from read_json_objects({where}, format='{form}', compression={packing}, "
-        f"maximum_object_size={largest})"
-    )
+def _options(file: File) -> str:
+    """How DuckDB is to read its objects."""
+    options = f"{text(str(file.path))}, compression={text(file.packing)}"
+    match file.kind:
+        case "JSON lines":
+            return f"{options}, format='newline_delimited', ignore_errors=true, maximum_object_size={OBJECT}"
+        case "JSON array":
+            return f"{options}, format='array', maximum_object_size={OBJECT}"
+    size = file.path.stat().st_size * (1 if file.packing == "none" else UNPACKED)
+    return f"{options}, format='unstructured', maximum_object_size={min(max(size, OBJECT), LARGEST)}"
 
 
 def _sampled(database: DuckDBPyConnection, source: str) -> list[dict[str, Any]]:
-    rows = database.execute(f"select json from ({source}) where json_type(json) = 'OBJECT' limit {SAMPLE}").fetchall()
-    return [msgspec.json.decode(row) for (row,) in rows]
+    """The first rows that are objects."""
+    rows = database.execute(f"select json from ({source}) where json is not null limit {SAMPLE}").fetchall()
+    return [row for row in (msgspec.json.decode(row) for (row,) in rows) if isinstance(row, dict)]
 
 
 def _wrapped(document: Mapping[str, Any]) -> str | None:
@@ -158,7 +179,7 @@ def _wrapped(document: Mapping[str, Any]) -> str | None:
     return lists[0] if len(lists) == 1 else None
 
 
-def _paths(document: Mapping[str, Any], depth: int) -> Iterator[tuple[str, ...]]:
+def _paths(document: Mapping[str, Any], depth: int) -> Iterator[Way]:
     for key, value in document.items():
         if isinstance(value, dict) and value and depth > 1:
             yield from ((key, *path) for path in _paths(value, depth - 1))
@@ -166,7 +187,7 @@ def _paths(document: Mapping[str, Any], depth: int) -> Iterator[tuple[str, ...]]
             yield (key,)
 
 
-def _path(keys: tuple[str, ...]) -> str:
+def _path(keys: Way) -> str:
     return "$" + "".join(f'."{key}"' for key in keys)
 
 
