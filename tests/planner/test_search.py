@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from hedgerow.errors import ConfigError
+from hedgerow.planner import scene as scenes
 from hedgerow.planner import trial
+from hedgerow.planner.choices import Aims, candidates
 from hedgerow.planner.config import policy_of
 from hedgerow.planner.log import Floats, Log
-from hedgerow.planner.plan import Budget, Option, Outcome, Plan, Source
-from hedgerow.planner.scene import places_of
+from hedgerow.planner.plan import Budget, Option, Plan, Source
+from hedgerow.planner.scene import Scene, places_of, scene_of
 from hedgerow.planner.search import Options, judge, plan
+from hedgerow.planner.verdict import value_at
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
 
@@ -31,6 +36,12 @@ SOURCE = Source(
     of_first_token=True,
 )
 FIVE = (Budget(share=0.05),)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short logs are gone through once."""
+    monkeypatch.setattr(scenes, "ENOUGH", 1)
 
 
 def log_of(*ttft: Floats, names: Sequence[str] = ("one", "two"), tokens: Sequence[int] = (0,)) -> Log:
@@ -58,10 +69,6 @@ def planned(log: Log, budgets: Sequence[Budget] = FIVE, **options: object) -> Pl
     return plan(log, SOURCE, Options(budgets=budgets, **options))  # type: ignore[arg-type]
 
 
-def p99(outcome: Outcome) -> float:
-    return next(each.value for each in outcome.quantiles if each.p == 0.99)
-
-
 def only(found: Plan) -> Option:
     (option,) = found.routes[0].options
     return option
@@ -72,9 +79,9 @@ def test_a_heavy_tail_of_independent_attempts_pays_and_comes_near_the_arithmetic
     option = only(found)
     assert (option.choice.relation, found.routes[0].recommended) == ("same target", 0)
     assert option.pays
-    assert p99(option.expected) == pytest.approx(p99(option.independent), rel=0.1)
-    assert p99(option.expected) < 0.8 * p99(found.routes[0].without)
-    assert option.oracle_p99 < p99(option.expected)
+    assert value_at(option.expected, 0.99) == pytest.approx(value_at(option.independent, 0.99), rel=0.1)
+    assert value_at(option.expected, 0.99) < 0.8 * value_at(found.routes[0].without, 0.99)
+    assert option.oracle_p99 < value_at(option.expected, 0.99)
     assert option.expected.extra == pytest.approx(0.05, abs=0.01)
 
 
@@ -91,8 +98,8 @@ def test_a_log_whose_attempts_are_slow_together_does_not_pay_and_says_so() -> No
     """Every twentieth spell of forty requests is ten times as slow, for hedges too."""
     spell = np.where(np.arange(4_000) // 40 % 20 == 7, 10.0, 1.0)
     route = planned(log_of(spell * np.random.default_rng(2).lognormal(0.0, 0.2, 4_000))).routes[0]
-    assert p99(route.options[0].independent) < 0.5 * p99(route.without)
-    assert p99(route.options[0].expected) > 0.9 * p99(route.without)
+    assert value_at(route.options[0].independent, 0.99) < 0.5 * value_at(route.without, 0.99)
+    assert value_at(route.options[0].expected, 0.99) > 0.9 * value_at(route.without, 0.99)
     assert (route.recommended, route.options[0].pays) == (None, False)
     assert "slow together" in route.verdict
 
@@ -106,7 +113,7 @@ def test_another_target_is_hedged_to_where_it_is_well_while_the_primary_is_slow(
     choice = route.options[0].choice
     assert (choice.primary, choice.backup, choice.relation) == ("one", "two", "other target")
     assert route.recommended == 0
-    assert p99(route.options[0].expected) < 0.5 * p99(route.without)
+    assert value_at(route.options[0].expected, 0.99) < 0.5 * value_at(route.without, 0.99)
 
 
 def test_in_an_outage_of_one_provider_the_other_answers_and_the_budget_holds() -> None:
@@ -162,7 +169,7 @@ def test_more_is_bought_only_where_it_shortens_the_tail_enough() -> None:
 
 def test_however_many_processes_the_plan_is_the_same_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_SEVERAL", 1)
-    log = log_of(lognormal(11, 1_200))
+    log = log_of(lognormal(11, 800))
     told: list[tuple[int, int]] = []
     alone = plan(log, SOURCE, Options(budgets=FIVE), lambda done, of, _: told.append((done, of)))
     together = planned(log, jobs=2)
@@ -177,3 +184,82 @@ def test_a_name_that_is_not_in_the_log_is_told_with_those_that_are() -> None:
         planned(log_of(lognormal(1, 200), lognormal(2, 200)), primaries=["three"])
     with pytest.raises(ConfigError, match="too few attempts in this log"):
         judge(log_of(lognormal(1, 60)), "one", places_of(["one", "one"]), Policy(), Options())
+
+
+def test_where_a_fixed_delay_cannot_help_chance_does() -> None:
+    """For the p95 a twentieth of the requests is of no use at a fixed delay: those that reach it are slower already."""
+    route = planned(log_of(lognormal(12)), target=0.95).routes[0]
+    option = route.options[0]
+    before, after = (
+        next(each.value for each in of.quantiles if each.p == 0.95) for of in (route.without, option.expected)
+    )
+    assert dict(option.choice.config).get("hedge.rollout") or option.choice.delay == "auto"
+    assert policy_of(option.choice).target == 0.95 or option.choice.delay != "auto"
+    assert after < 0.95 * before
+
+
+def test_a_budget_goes_to_the_prompt_sizes_with_the_tail() -> None:
+    """Only long prompts straggle: a delay that is learned is never for short ones, and says so."""
+    chance = np.random.default_rng(13)
+    tokens = chance.choice([100, 60_000], 4_000, p=[0.7, 0.3])
+    straggles = (tokens > 100) & (chance.random(4_000) < 0.08)
+    took = np.where(straggles, 20.0, 1.0) * chance.lognormal(0.0, 0.2, 4_000)
+    option = only(planned(log_of(took, tokens=tokens.tolist())))
+    sizes = {smallest: delay for smallest, delay, _ in option.choice.by_size}
+    assert (option.choice.delay, option.pays) == ("auto", True)
+    assert list(sizes) == [0, 16_000]
+    assert sizes[16_000] < 3.0 < sizes[0]
+
+
+def test_a_different_model_backs_up_only_when_it_is_named() -> None:
+    log = log_of(lognormal(15, 600), 0.1 * lognormal(14, 600), names=("here large", "here small"))
+    alone, named = (scene_of(log, 0, seed=1, only=only) for only in ((), ("here small",)))
+    assert alone is not None
+    assert named is not None
+    assert [(each.name, each.relation) for each in alone.backups] == [("here large", "same target")]
+    assert [(each.name, each.relation) for each in named.backups] == [("here small", "other tier")]
+    places = [(each.name, each.relation) for each in scene(replace(log, targets=["a", "b"])).backups]
+    assert places == [("a", "same target"), ("b", "other tier")]  # ten times as fast
+
+
+def scene(log: Log) -> Scene:
+    found = scene_of(log, 0, seed=1)
+    assert found is not None
+    return found
+
+
+def test_costs_of_the_log_are_used_where_there_are_no_prices() -> None:
+    log = replace(log_of(lognormal(1)), usd=np.full(2_400, 0.002))
+    expected = only(planned(log)).expected
+    assert expected.usd_per_1000 == pytest.approx(2.0 * expected.extra)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"target": 0.3}, "from 0.5 to below 1"),
+        ({"fit": 0.95}, "from 10 % to 90 %"),
+        ({"budgets": []}, "no budget"),
+        ({"budgets": [Budget(share=2.0)]}, "from 0.1 % to 100 %"),
+        ({"budgets": [Budget()]}, "one of them"),
+        ({"budgets": [Budget(usd_per_1000=0.0)]}, "more than 0 dollars"),
+    ],
+)
+def test_options_that_cannot_be_say_what_can(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Options(**options)
+
+
+def test_rare_requests_are_learned_from_for_longer() -> None:
+    """One in a minute: of the last half hour, the default, too few are known. One in an hour never are enough."""
+    log = log_of(lognormal(16, 400))
+    rare, rarest = (
+        candidates(scene(replace(log, at=log.at * gap)), {"one": 0.05}, Aims(0.99)) for gap in (600, 36_000)
+    )
+    assert [dict(choice.config).get("hedge.window.age") for choice in rare if choice.delay == "auto"] == ["17h"]
+    assert {choice.delay for choice in rarest} & {"auto", "p95"} == set()
+
+
+def test_all_targets_with_enough_attempts_may_be_primaries() -> None:
+    log = log_of(lognormal(17, 300), lognormal(18, 300))
+    assert [route.primary for route in planned(log, every=True).routes] == ["one", "two"]

@@ -61,7 +61,7 @@ def candidates(scene: Scene, shares: Mapping[str, float], aims: Aims) -> list[Ch
         ways = []
         if scene.gap * _WARM < _OLDEST:
             ways.append(("auto", 1.0))
-        if place == 0 and ways:
+        if place == 0 and ways and share < 1.0:
             ways.append((f"p{(1.0 - share) * 100:.4g}", 1.0))
         if fixed.delay < inf:
             ways.append((show_duration(_short(fixed.delay)), 1.0))

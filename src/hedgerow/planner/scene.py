@@ -15,7 +15,7 @@ from hedgerow.planner.world import FAILS_AFTER, independent, neighbours
 from hedgerow.policy.plan import Candidate, Place
 
 LEAST = 40
-"""Attempts that a target must have in each part of the log to be looked at."""
+"""Attempts that a target must have in each part of the log to be looked at; answered, where it is the primary."""
 MOST = 200_000
 """Requests that are looked at: of longer logs the last."""
 ENOUGH = 6_000
@@ -112,10 +112,10 @@ def scene_of(
     """
     everything = np.flatnonzero(log.target == target)
     if len(everything) > MOST:
-        log = log.of(log.at >= log.at[everything[-MOST]])
+        log = log.of(slice(int(everything[-MOST]), None))
     primary = log.of(log.target == target)
     split = int(len(primary) * fit)
-    if min(split, len(primary) - split) < LEAST:
+    if min((~part.failed).sum() for part in (primary.of(slice(split)), primary.of(slice(split, None)))) < LEAST:
         return None
     own = np.where(primary.failed, inf, primary.ttft)
     parts = _Parts(log, primary, split, seed)
@@ -133,10 +133,10 @@ class _Parts:
 
     def __init__(self, log: Log, primary: Log, split: int, seed: int) -> None:
         self._seed, self._name = seed, log.targets
-        at = primary.at[split]
+        row = int(np.flatnonzero(log.target == primary.target[0])[split])
         self._pieces = [
-            (log.of(log.at < at), primary.of(primary.at < at)),
-            (log.of(log.at >= at), primary.of(primary.at >= at)),
+            (log.of(slice(row)), primary.of(slice(split))),
+            (log.of(slice(row, None)), primary.of(slice(split, None))),
         ]
 
     def backup(self, target: int, relation: Relation, draws: int) -> Backup | None:
@@ -148,7 +148,7 @@ class _Parts:
         return Backup(self._name[target], relation, near, self._drawn(independent, target, chances[-1]))
 
     def _drawn(self, draw: Draw, target: int, chance: np.random.Generator) -> Floats:
-        return np.concatenate([draw(log, primary, target, chance) for log, primary in self._pieces if len(primary)])
+        return np.concatenate([draw(log, primary, target, chance) for log, primary in self._pieces])
 
 
 def _others(log: Log, target: int, only: Sequence[str]) -> list[tuple[int, Relation]]:

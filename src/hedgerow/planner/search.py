@@ -52,10 +52,12 @@ class Options:
         if not 0.5 <= self.target < 1.0:
             wrong.append(f"the target quantile must be from 0.5 to below 1, not {self.target:g}")
         if not 0.1 <= self.fit <= 0.9:
-            wrong.append(f"the share of the log that is fitted on must be from 10% to 90%, not {self.fit:.0%}")
+            wrong.append(f"the share of the log that is fitted on must be from 10 % to 90 %, not {self.fit:.0%}")
         for budget in self.budgets:
+            if (budget.share is None) is (budget.usd_per_1000 is None):
+                wrong.append("a budget is a share of requests or money, one of them")
             if budget.share is not None and not 0.001 <= budget.share <= 1.0:
-                wrong.append(f"a budget must be from 0.1% to 100% of requests, not {budget.share:.4g}")
+                wrong.append(f"a budget must be from 0.1 % to 100 % of requests, not {budget.share:.4g}")
             if budget.usd_per_1000 is not None and not budget.usd_per_1000 > 0.0:
                 wrong.append("a budget in money must be more than 0 dollars per 1,000 requests")
         if wrong or not self.budgets:
