@@ -15,6 +15,7 @@ from hedgerow.client.course import Call, Course
 from hedgerow.client.flight import fly
 from hedgerow.client.gates import checks_of
 from hedgerow.client.options import Options
+from hedgerow.client.prices import terms_of
 from hedgerow.client.result import Result
 from hedgerow.client.settings import Policy, Rules, limit_of
 from hedgerow.client.stream import Held, Winner
@@ -187,9 +188,10 @@ def _remember(
     lasting = [rule for rule in options.items() if rule[0] not in _PASSING]
     trunk_key = (*places, name, policy.early, *lasting)
     there, streaming = [target.place for target in targets], streaming or streams(targets)
+    terms = terms_of(targets, policy, sized=False)
     with purse.lock:
         trunk = _trunks.get(trunk_key)
-        course = Course(name, there, policy, trunk=trunk, streams=streaming)
+        course = Course(name, there, policy, trunk=trunk, streams=streaming, terms=terms)
         known = _courses[key] = course, tuple(target.name for target in targets)
         _trunks[trunk_key] = trunk or course
         _trunks.move_to_end(trunk_key)

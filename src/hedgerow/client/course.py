@@ -25,6 +25,7 @@ from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.judge import Shared
 from hedgerow.policy.plan import Place
 from hedgerow.policy.spend import Spend
+from hedgerow.policy.terms import Terms
 
 _NO_LOOP = (
     "hedging needs a running asyncio loop (uvloop's, or anyio's on asyncio, is one). Sync code has hedge_sync; "
@@ -60,10 +61,12 @@ class Course:
         draw: Callable[[], float] | None = None,
         grace: float = 1.0,
         streams: bool = False,
+        terms: Mapping[str, Terms] | None = None,
     ) -> None:
         """`trunk` is that of the same calls with other delays and limits of time: it is what learns and pays.
-        `streams`: the targets are known to give streams.
+        `streams`: the targets are known to give streams. `terms`: what they cost.
         """
+        self._terms = terms
         self.name = name
         self.grace = grace
         self.kept_for = policy.kept_for
@@ -111,7 +114,7 @@ class Course:
         return home
 
     def _route(self, spend: Spend | None) -> hedger.Hedger:
-        shared, health = Shared(self._draw), Health()
+        shared, health = Shared(self._draw, terms=self._terms), Health()
         shared.spend = spend
         if (breaker := self._breaker) is not None:
             health.watch({place.candidate.target: Watch(breaker, per_model=False) for place in self._places})

@@ -12,6 +12,7 @@ from hedgerow.client.failing import Classify
 from hedgerow.client.flight import fly
 from hedgerow.client.gates import Check, checks_of
 from hedgerow.client.options import HedgerOptions
+from hedgerow.client.prices import terms_of
 from hedgerow.client.result import Result
 from hedgerow.client.settings import Policy
 from hedgerow.client.stream import Held, Winner
@@ -92,6 +93,7 @@ class Hedger(Generic[T]):
             draw=draw,
             grace=grace,
             streams=first_token is not None or streams(self.targets),
+            terms=terms_of(self.targets, policy, sized=size is not None),
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Result[T]]:

@@ -8,6 +8,7 @@ from typing import Literal, TypedDict
 import msgspec
 
 from hedgerow.client.checking import one_of, share, whole
+from hedgerow.client.prices import MONEY, Dollars, amount
 from hedgerow.policy import settings
 from hedgerow.policy.account import Limits
 from hedgerow.policy.breaker import BreakerSettings
@@ -72,6 +73,9 @@ class Rules(TypedDict, total=False):
     breaker: bool | Breaker
     outage: bool | Outage
     tokens_per_minute: int | None
+    usd_per_hour: Dollars | None
+    usd_per_day: Dollars | None
+    usd_per_month: Dollars | None
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +94,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `losers`: "cancel", or "keep" to let them run on for `keep_time`. `breaker`: a target that fails again and again is
     left out for a while, as `Breaker` says (True: as its defaults do). `outage`: hedges stop while slowness is general,
     as `Outage` says. `tokens_per_minute`: the most tokens of hedges and failovers; what they come to is taken from
-    answers that say so, and estimated by `Hedger(size=...)`.
+    answers that say so, and estimated by `Hedger(size=...)`. `usd_per_hour`, `usd_per_day` and `usd_per_month`: the
+    most dollars of hedges and failovers in any window of that length; every target needs its `price`.
     """
 
     delay: Seconds = "auto"
@@ -111,6 +116,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     breaker: bool | Breaker = True
     outage: bool | Outage = True
     tokens_per_minute: int | None = None
+    usd_per_hour: Dollars | None = None
+    usd_per_day: Dollars | None = None
+    usd_per_month: Dollars | None = None
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, ("hedge", "race", "chain", "shadow"))
@@ -135,6 +143,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def early(self) -> bool:
         """Whether many calls are meant to pass the delay."""
         return is_early(parse_delay(self.delay, parse_duration))
+
+    @property
+    def in_money(self) -> str | None:
+        """The first of its limits that is in dollars."""
+        return next((name for name in MONEY if getattr(self, name) is not None), None)
 
     @property
     def breaker_settings(self) -> BreakerSettings | None:
@@ -162,6 +175,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             limits=Limits(
                 _share(self.budget) if capped else None,
                 FAILOVERS if self.budget is not None else None,
+                nanousd_per_hour=_dollars("usd_per_hour", self.usd_per_hour),
+                nanousd_per_day=_dollars("usd_per_day", self.usd_per_day),
+                nanousd_per_month=_dollars("usd_per_month", self.usd_per_month),
                 tokens_per_minute=self.tokens_per_minute,
             ),
             throttle=None if races else outage,
@@ -174,6 +190,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 def _share(budget: float | str | None) -> Share:
     return Share(share("budget", budget), HEDGES.burst, HEDGES.per_minute)
+
+
+def _dollars(name: str, said: Dollars | None) -> int | None:
+    return None if said is None else amount(name, said)
 
 
 def _on_off(name: str, value: object, kind: type) -> None:

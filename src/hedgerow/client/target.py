@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import CodeType, MethodType
@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hedgerow.client.checking import function
+from hedgerow.client.prices import Prices
 from hedgerow.policy.plan import Candidate, Place
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ class Target(msgspec.Struct, Generic[T_co], frozen=True, kw_only=True, gc=False)
     `call` is called anew for each attempt and returns (or is a coroutine that returns) a value, an async iterator or an
     async context manager. `name` is as in events and results; targets of one `account` share a rate limit. An attempt
     may go without a first item for `first_token` seconds, in place of what holds for all, where anything does. Of
-    `region` as in the configuration.
+    `region` as in the configuration. `price`: dollars per call, or {"input": 2.5, "output": 10} per million tokens.
     """
 
     call: Callable[..., T_co]
@@ -32,6 +33,7 @@ class Target(msgspec.Struct, Generic[T_co], frozen=True, kw_only=True, gc=False)
     account: str | None = None
     first_token: float | None = None
     region: str = ""
+    price: Prices | None = None
 
     @property
     def place(self) -> Place:
@@ -109,7 +111,8 @@ def place_of(callee: Any) -> object:
     if isinstance(code, CodeType):  # those that a factory makes share it; they may have names of their own
         return code if code.co_name == callee.__name__ else (code, callee.__name__)
     if isinstance(callee, Target):
-        return callee.name, callee.account, callee.region, callee.first_token, place_of(callee.call)
+        price = tuple(callee.price.items()) if isinstance(callee.price, Mapping) else callee.price
+        return callee.name, callee.account, callee.region, callee.first_token, price, place_of(callee.call)
     if isinstance(callee, partial):
         return place_of(inner(callee))
     if isinstance(callee, MethodType):

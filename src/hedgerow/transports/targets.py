@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hedgerow.client.prices import Prices, need_prices, price_of
 from hedgerow.client.settings import Policy
 from hedgerow.errors import ConfigError
 from hedgerow.gateway.blueprint import Blueprint, Reading, RouteBlueprint, ServerBlueprint, TargetBlueprint
@@ -54,7 +55,8 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
     replaces the one that is asked for. `protocol`: which APIs it speaks, where a client speaks several. `name` as in
     events; left out, the host. `account`: targets of one account share a rate limit. `headers` are sent to it alone.
     `ca_file`: the authorities to trust in place of the usual ones; `verify` False trusts everybody. `proxy`: a URL,
-    "env" for what the environment says, None for no proxy.
+    "env" for what the environment says, None for no proxy. `price`: {"input": 2.5, "output": 10} in dollars per million
+    tokens, by the names of the configuration.
     """
 
     base_url: str
@@ -68,6 +70,7 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
     verify: bool = True
     proxy: str | None = "env"
     max_connections: int = 1000
+    price: Prices | None = None
 
     def __repr__(self) -> str:
         return f"HttpTarget({self.base_url!r}, model={self.model!r})"
@@ -99,6 +102,7 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
             ),
             families=tuple(map(Family, spoken)),
             breaker=breaker,
+            price=None if self.price is None else price_of(self.base_url, self.price),
         )
 
 
@@ -115,6 +119,8 @@ def blueprint_of(
     for number, target in enumerate(targets, 1):
         name = target.name or urlsplit(target.base_url).hostname or "target"
         named[f"{name}-{number}" if name in named else name] = target.blueprint(breaker)
+    priced = {name: each.price for name, each in named.items() if each.price is not None}
+    need_prices(policy, list(named), priced, 'HttpTarget(..., price={"input": 2.5, "output": 10})')
     rules = policy.for_targets(len(targets))
     kept_for = policy.kept_for
     keep = None if kept_for is None else KeepSettings(kept_for, None, None, 600.0, False)
