@@ -40,7 +40,7 @@ class Judging:
         plain, after = [each.part(rest) for each in before], [each.part(rest) for each in flown]
         cut = cut_of(plain, after, target, self._seed)
         expected = self._outcome(flown, rest, choice)
-        without = value_at(outcome_of(plain, target), target)
+        without = outcome_of(plain, target)
         own, near = (each[rest] for each in self._scene.sure(backup))
         answered = np.isfinite(own)
         stale = self._fixed(own, near, best(*fitted(self._scene, backup), share, target))
@@ -56,7 +56,7 @@ class Judging:
             pays=paid,
             why=why,
         )
-        return Judged(option, cut, without, best(own[answered], near[answered], share, target).p99)
+        return Judged(option, cut, value_at(without, target), best(own[answered], near[answered], share, target).p99)
 
     def _outcome(self, flown: Sequence[Flown], part: slice, choice: Choice) -> Outcome:
         money = self._money[choice.backup]

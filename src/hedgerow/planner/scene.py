@@ -21,7 +21,7 @@ MOST = 200_000
 ENOUGH = 6_000
 """Requests of short logs are gone through again, each time with other hedges, until they are as many."""
 _DRAWS = 20
-_LOOKS, _FEW, _MANY = 200, 20, 250
+_LOOKS, _FEW, _MANY = 100, 40, 250
 """Looks at what was learned over a log, and between two of them the fewest requests and the most."""
 _ANOTHER = 2.0
 """How many times as long the median of another tier is, or the other way round."""

@@ -16,6 +16,8 @@ SMALL = 0.05
 """A quantile that becomes shorter by less is not worth a setting;"""
 SURE = 0.02
 """by less in one of forty resamples, it is not beyond its noise;"""
+FAILS = 0.001
+"""nor does it count where so many more requests fail, for quantiles are of those that are answered;"""
 LITTLE = 0.10
 """and where the tail is short by nature (p99 / p50 below `SHORT_TAIL`), neither is less than this."""
 SHORT_TAIL = 4.0
@@ -72,17 +74,19 @@ class About:
         return self.judged * (1.0 - self.target) < _SLOW - 1e-6
 
 
-def pays(about: About, cut: Cut, before: float, expected: Outcome) -> tuple[bool, str]:
+def pays(about: About, cut: Cut, without: Outcome, expected: Outcome) -> tuple[bool, str]:
     """Whether an option does, and why."""
     cost = "" if expected.usd_per_1000 is None else f" and {money(expected.usd_per_1000 * 1e9)} per 1,000 of them"
+    before, after = (seconds(value_at(outcome, about.target)) for outcome in (without, expected))
     what = (
-        f"{about.name} {seconds(before)} becomes {seconds(value_at(expected, about.target))}, {shorter(cut.value)} "
-        f"({percent(max(cut.low, 0.0))} to {percent(cut.high)} when the log is resampled), for "
-        f"{percent(expected.extra)} more requests{cost}"
+        f"{about.name} {before} becomes {after}, {shorter(cut.value)} ({percent(max(cut.low, 0.0))} to "
+        f"{percent(cut.high)} when the log is resampled), for {percent(expected.extra)} more requests{cost}"
     )
     if about.few:
         slower = ceil(about.judged * (1.0 - about.target) - 1e-6)
         return False, f"{what}. But of the {about.judged:,} requests that are judged {slower} are slower than that."
+    if expected.failed > without.failed + FAILS:
+        return False, f"{what}. But {percent(expected.failed)} fail where it were {percent(without.failed)}."
     if cut.low < SURE:
         return False, f"{what}: not beyond its noise."
     if cut.value < SMALL:
