@@ -14,12 +14,13 @@ from math import inf
 from random import Random
 from typing import Any, Protocol
 
-from bench.eval_told import Cap, Told
+from bench.eval_told import Told
 from bench.streams import Stream
 from hedgerow.alarm import Alarm
 from hedgerow.events import Failure, Listener, Reason, Role
 from hedgerow.hedger import Hedger
 from hedgerow.planner.flight import BreakOff, Flight
+from hedgerow.planner.simulation.cap import Cap
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.budget import FAILOVERS, HEDGES, Share

@@ -1,4 +1,4 @@
-"""What came of a replay, and the bound of its budgets, reckoned a second time."""
+"""What came of a replay."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hedgerow.events import Arm, Reason
-from hedgerow.policy.budget import Share
 
 
 @dataclass(slots=True)
@@ -31,21 +30,3 @@ class Told:
     """What hedges waited for, in the order in which they were launched,"""
     hedged_at: list[float] = field(default_factory=list)
     """and when that was."""
-
-
-class Cap:
-    """The bound of the budget, reckoned independently: how far any stretch went beyond what it was granted."""
-
-    def __init__(self, share: Share) -> None:
-        self._share, self._at, self._beyond, self.most = share, 0.0, 0.0, 0.0
-
-    def request(self, now: float) -> None:
-        self._pass(now, self._share.share)
-
-    def attempt(self, now: float) -> None:
-        self._pass(now, -1.0)
-        self.most = max(self.most, self._beyond)
-
-    def _pass(self, now: float, granted: float) -> None:
-        minutes, self._at = (now - self._at) / 60.0, now
-        self._beyond = max(0.0, self._beyond - self._share.per_minute * minutes - granted)

@@ -10,10 +10,10 @@ import pytest
 from bench.eval_offline import best
 from bench.eval_replay import policy, replay_stream
 from bench.eval_score import Score, Times, score, simple_rule
-from bench.eval_told import Cap
 from bench.streams import Stream, quantile
 from bench.streams_made import MEDIAN, alike
 
+from hedgerow.planner.simulation.cap import Cap
 from hedgerow.policy.budget import Share
 from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.reissue import single_r

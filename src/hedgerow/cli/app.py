@@ -33,6 +33,7 @@ COMMANDS = {
     "ledger show": Command(LOOK, "ledger", "show", "SHOW_EXAMPLES"),
     "ledger export": Command(LOOK, "ledger", "export", "EXPORT_EXAMPLES"),
     "ledger prune": Command(LOOK, "ledger", "prune", "PRUNE_EXAMPLES"),
+    "simulate": Command(TRY, "simulate", "simulate", "EXAMPLES"),
     "demo": Command(TRY, "demonstrate", "demo", "EXAMPLES"),
     "lab": Command(TRY, "lab", "lab", "EXAMPLES"),
     "version": Command(TRY, "version", "version", None),

@@ -64,6 +64,19 @@ def loads(
     return settings
 
 
+def read(model: type[_M], text: str, source: str) -> _M:
+    """Another file, which is one `model`, read with the same care for what is wrong. Raises `ConfigError`."""
+    try:
+        tree = parse(text, {}, keys=tuple(model.model_fields))
+    except SyntaxProblem as error:
+        raise ConfigError([f"{source}:{error.line}: {error.text}"]) from None
+    reader = _Reader(tree, Path())
+    found = reader.model(model, tree.data, ())
+    if reader.problems or found is None:
+        raise ConfigError(_lines(tree, reader.problems, source))
+    return found
+
+
 def _bare_delays(tree: Tree) -> list[Problem]:
     """Warnings about delays that are valid, and hardly meant."""
     paths = [("routes", name, "hedge", "delay") for name in tree.data["routes"]]
@@ -105,7 +118,7 @@ class _Reader:
                 self.problems.append(Problem((key,), "unknown key" + _hint(key, Settings)))
         targets = self._section("targets", Target)
         routes = self._section("routes", Route)
-        server = self._model(ServerSettings, {} if data.get("server") is None else data["server"], ("server",))
+        server = self.model(ServerSettings, {} if data.get("server") is None else data["server"], ("server",))
         self._names()
         found = check.contradictions(targets, routes, server, known=self._declared("targets"))
         self.problems += [Problem(path, text + _milliseconds(self._tree, path)) for path, text in found]
@@ -142,10 +155,11 @@ class _Reader:
         if not isinstance(entries, dict):
             self.problems.append(Problem((key,), f"got {_shape(entries)}; expected a mapping of names"))
             return {}
-        read = {name: self._model(model, entry, (key, name)) for name, entry in entries.items()}
-        return {name: entry for name, entry in read.items() if entry is not None}
+        found = {name: self.model(model, entry, (key, name)) for name, entry in entries.items()}
+        return {name: entry for name, entry in found.items() if entry is not None}
 
-    def _model(self, model: type[_M], data: Any, path: KeyPath) -> _M | None:
+    def model(self, model: type[_M], data: Any, path: KeyPath) -> _M | None:
+        """This part of the data; None when `problems` says why not."""
         try:
             return model.model_validate(data, context=self._folder)
         except ValidationError as error:
@@ -203,7 +217,9 @@ def _hint(key: str, model: type[Model]) -> str:
 def _inner(model: type[Model], path: list[str | int]) -> type[Model]:
     """The model reached from `model` through the keys of `path`."""
     for key in path:
-        annotation = model.model_fields[str(key)].annotation
+        if isinstance(key, int):  # of a list of models
+            continue
+        annotation = model.model_fields[key].annotation
         choices = getattr(annotation, "__args__", (annotation,))
         model = next(each for each in choices if isinstance(each, type) and issubclass(each, Model))
     return model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,8 +78,8 @@ class Tree:
         return self.lines.get(path, (1, 1))
 
 
-def parse(text: str, environ: Mapping[str, str]) -> Tree:
-    """Raises `SyntaxProblem`; all other faults are in the tree's `problems`."""
+def parse(text: str, environ: Mapping[str, str], keys: Sequence[str] = ("targets", "routes")) -> Tree:
+    """`keys` are those that it should have. Raises `SyntaxProblem`; all other faults are in the tree's `problems`."""
     text = text.removeprefix("\ufeff")
     builder = _Builder(environ)
     try:
@@ -89,7 +89,7 @@ def parse(text: str, environ: Mapping[str, str]) -> Tree:
         if not isinstance(root, MappingNode):
             # Not quoted: it may be a key, when a secret's file was named in place of the configuration.
             got = "a list" if isinstance(root, SequenceNode) else "a single value"
-            raise SyntaxProblem(1, f"got {got}; expected a mapping with the keys targets and routes")
+            raise SyntaxProblem(1, f"got {got}; expected a mapping with the keys {' and '.join(keys)}")
         builder.tree.data = builder.mapping(root, ())
     except MarkedYAMLError as error:
         raise _explain(error, text) from None

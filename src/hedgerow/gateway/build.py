@@ -109,7 +109,7 @@ class Builder:
 
     def reprice(self, blueprint: Blueprint) -> None:
         """What its targets charge holds from now on."""
-        self._shared.terms = {name: _terms(each) for name, each in blueprint.targets.items()}
+        self._shared.terms = {name: terms_of(each) for name, each in blueprint.targets.items()}
 
     def _pooled(self, name: str, target: TargetBlueprint, old: Pooled | None) -> Pooled:
         origin, settings = Origin.of(target.base_url), target.pool
@@ -128,7 +128,7 @@ class Builder:
     def _settle(self, blueprint: Blueprint, now: float) -> None:
         """What all routes have in common."""
         targets = blueprint.targets
-        self._health.watch({name: Watch(each.breaker, each.model is None) for name, each in targets.items()})
+        self._health.watch({name: watch_of(each) for name, each in targets.items()})
         self.reprice(blueprint)
         self._shared.funds.resize(blueprint.budget, blueprint.tenant_budget, now)
 
@@ -146,7 +146,13 @@ class Builder:
                 tell(CancelFailed(name, False, why, action, now))
 
 
-def _terms(target: TargetBlueprint) -> Terms:
+def watch_of(target: TargetBlueprint) -> Watch:
+    """How its health is judged."""
+    return Watch(target.breaker, target.model is None)
+
+
+def terms_of(target: TargetBlueprint) -> Terms:
+    """What attempts at it cost."""
     return Terms(
         target.price,
         target.listed,

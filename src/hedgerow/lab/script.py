@@ -117,6 +117,11 @@ class FaultMix:
         if total > 1 + 1e-9:
             raise ConfigError([f"fault: the probabilities add up to {total:g}, more than 1"])
 
+    @property
+    def scripts(self) -> list[Script]:
+        """What may happen."""
+        return [script for _, script in self._steps]
+
     def pick(self, u: float) -> Script | None:
         """The fault that `u`, uniform between 0 and 1, falls on; None for a healthy request."""
         return next((script for limit, script in self._steps if u < limit), None)
