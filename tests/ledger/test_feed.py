@@ -66,20 +66,30 @@ def test_what_cannot_be_encoded_is_lost_alone(done: bool, tmp_path: Path, caplog
     assert "hedgerow itself cannot put them into bytes" in caplog.text
 
 
-@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no SCHED_IDLE")
+def writer() -> int:
+    [pid] = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return int(pid)
+
+
+async def starved(folder: Path) -> tuple[Feed, int]:
+    """A feed whose writer, with this process id, never has its turn."""
+    fed = Feed(settings(folder), asyncio.get_running_loop(), lambda: EPOCH)
+    await fed.ready()
+    lazy = writer()
+    await until(lambda: os.sched_getscheduler(lazy) == os.SCHED_IDLE)
+    os.kill(lazy, signal.SIGSTOP)
+    return fed, lazy
+
+
+needs_idle = pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no SCHED_IDLE")
+
+
+@needs_idle
 def test_a_writer_lets_all_else_go_first_for_as_long_as_it_keeps_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def writer() -> int:
-        [pid] = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        return int(pid)
-
     async def main() -> None:
-        fed = Feed(settings(tmp_path), asyncio.get_running_loop(), lambda: EPOCH)
-        await fed.ready()
-        lazy = writer()
-        await until(lambda: os.sched_getscheduler(lazy) == os.SCHED_IDLE)
-        os.kill(lazy, signal.SIGSTOP)  # as if it never had its turn
+        fed, lazy = await starved(tmp_path)
         told_of = 0
         while fed.backlog.size <= (1 << 20) // 4:
             for event in told(f"n{told_of}"):
@@ -95,6 +105,19 @@ def test_a_writer_lets_all_else_go_first_for_as_long_as_it_keeps_up(
         asyncio.run(main())
     assert "the writer no longer lets all else go first" in caplog.text
     assert "has died" not in caplog.text
+
+
+@needs_idle
+def test_a_writer_that_never_has_its_turn_writes_all_at_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        fed, _ = await starved(tmp_path)
+        for event in told("last"):
+            fed.book(event)
+        await fed.close()
+        assert fed.backlog.lost == 0
+
+    asyncio.run(main())
+    assert names(tmp_path) == ["last"]
 
 
 def test_a_fault_of_ours_does_not_end_the_keeper(

@@ -24,6 +24,8 @@ log = logging.getLogger("hedgerow.ledger")
 
 PATIENCE: Final = 5.0
 """Seconds that the writer has at the end to write what is left."""
+IDLY: Final = 1.0
+"""Seconds of these after which it lets nothing else go first: on a busy machine it would not get there."""
 RESTART: Final = 1.0
 """Seconds after which a writer that has died is started again."""
 STEP: Final = 100
@@ -77,6 +79,9 @@ class Feed:
         self._more.set()
         try:
             async with asyncio.timeout(PATIENCE):
+                await asyncio.wait((self._keeper,), timeout=IDLY)
+                if not (self._keeper.done() or self._urgent or self._troubled):
+                    self._hurry()
                 await self._keeper
         except TimeoutError:
             pass
@@ -149,9 +154,11 @@ class Feed:
                 log.exception("ledger: hedgerow itself failed to feed its writer; please report it")
             if self._closing and not self.backlog.queued:
                 return
-            if not self._closing and urgent == self._urgent:
-                log.error("ledger: its writer has died and is started again; nothing is lost by that")
             self.backlog.again()
+            if urgent != self._urgent:
+                continue  # it was ended to be started with more urgency
+            if not self._closing:
+                log.error("ledger: its writer has died and is started again; nothing is lost by that")
             await asyncio.sleep(RESTART)
 
     async def _run_writer(self) -> None:
