@@ -154,6 +154,13 @@ def test_targets_with_next_to_nothing_are_named_together() -> None:
     assert [each.text for each in found] == ["2 of 4 targets have fewer than 20 answers each (c, d): left alone."]
 
 
+def test_what_holds_of_many_targets_is_told_of_three() -> None:
+    log = replace(sound(), target=np.arange(N) % 8, targets=[*"abcdefgh"])
+    few = [each for each in found_in(log) if each.name == "few_samples"]
+    assert [each.target for each in few] == ["a", "b", "c", None]
+    assert few[3].text == "The same (few_samples) holds 5 times more: d, e, f and others."
+
+
 def test_the_gravest_come_first() -> None:
     log = bad(nonsense=60_000)(untimed(unsized(sound())))
     assert [each.severity for each in found_in(log)] == ["stop", "warning", "note"]

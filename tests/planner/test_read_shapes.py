@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import numpy as np
 import pytest
 from google.protobuf.json_format import MessageToJson  # type: ignore[import-untyped]
@@ -117,13 +118,17 @@ USED = [
 ]
 
 
-@pytest.fixture
-def filled(url: str) -> str:  # noqa: F811
+def ledger_of(url: str, events: Sequence[Event]) -> str:  # noqa: F811
     engine = open_store(url, writes=True)
     migrate(engine)
-    Tables(engine, hello(url), int(EPOCH) * MICRO).write(batches(*records(*HISTORY)), int(EPOCH) * MICRO)
+    Tables(engine, hello(url), int(EPOCH) * MICRO).write(batches(*records(*events)), int(EPOCH) * MICRO)
     engine.dispose()
     return url
+
+
+@pytest.fixture
+def filled(url: str) -> str:  # noqa: F811
+    return ledger_of(url, HISTORY)
 
 
 def exported(url: str, path: Path, what: str = "attempts") -> Path:  # noqa: F811
@@ -150,6 +155,15 @@ def test_a_ledger_is_known_as_a_file_and_its_password_is_not_shown(filled: str) 
     else:
         (name,) = read([filled.replace("tester@", "tester:secret@")])[1].files
         assert name.startswith("postgresql://tester:***@/ledger")
+
+
+def test_answers_of_a_ledger_that_were_not_streamed_are_taken_whole(url: str) -> None:  # noqa: F811
+    whole = [
+        msgspec.structs.replace(each, stream=False) if isinstance(each, AttemptEnded) else each for each in HISTORY
+    ]
+    log, source = read([ledger_of(url, whole)])
+    assert seen(log) == [(at, target, ttft and 9.0, tokens) for at, target, ttft, tokens in USED]
+    assert not source.of_first_token
 
 
 @pytest.mark.parametrize("what", ["requests", "request-hours"])

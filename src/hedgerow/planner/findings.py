@@ -51,7 +51,7 @@ def _shortened(found: Sequence[Finding]) -> Iterator[Finding]:
         yield from those[:MANY]
         if rest := those[MANY:]:
             targets = list(dict.fromkeys(str(finding.target) for finding in rest))
-            names = ", ".join(targets[:MANY]) + (", ..." if len(targets) > MANY else "")
+            names = ", ".join(targets[:MANY]) + (" and others" if len(targets) > MANY else "")
             yield Finding(name, rest[0].severity, None, f"The same ({name}) holds {len(rest)} times more: {names}.")
 
 

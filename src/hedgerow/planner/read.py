@@ -62,10 +62,11 @@ def read(
             reading.take(file, number / len(files), 1 / len(files))
         log, started_at = log_of(database, reading.torn())
         notes = (*reading.notes, *_failures(database))
+        nothing = _empty(database)
     return replace(log, notes=notes), Source(
         files=tuple(file.name for file in files),
         format=" + ".join(reading.formats),
-        columns=tuple(reading.columns),
+        columns=tuple(column for column in reading.columns if column[0] not in nothing),
         read=log.read,
         used=len(log),
         bad=tuple(log.bad.items()),
@@ -117,12 +118,15 @@ class _Reading:
         """All rows of one file; `done` and `share` are its place in the whole."""
         import duckdb
 
+        name = file.name
         if file.kind == "ledger":
-            file = self._dumped(file)
+            share /= 2
+            file = self._dumped(file, lambda part: self._tell(name, done + part * share))
+            done += share
         content = table(self._database, file)
         try:
             taken = self._taken(file, content)
-            self._insert(taken.query(), lambda part: self._tell(file.name, done + part * share))
+            self._insert(taken.query(), lambda part: self._tell(name, done + part * share))
         except duckdb.Error as error:
             raise unreadable(file, error) from None
         self.formats[f"{taken.shape.name} ({file.kind})" if taken.shape.name else file.kind] = None
@@ -134,13 +138,11 @@ class _Reading:
         if self._progress is not None:
             self._progress(what, share)
 
-    def _dumped(self, file: File) -> File:
-        from hedgerow.ledger import read as ledgers
-        from hedgerow.ledger.export import export, pages
+    def _dumped(self, file: File, tell: Callable[[float], None]) -> File:
+        from hedgerow.planner.read_ledger import dumped
 
         path = self._folder / "ledger.csv"
-        with ledgers.ledger(file.url) as ledger, path.open("wb") as out:
-            export(pages(ledger, "attempts", None, None), "attempts", "csv", out, lambda _: None)
+        dumped(file.url, path, tell)
         return file._replace(path=path, kind="CSV")
 
     def _taken(self, file: File, content: Table) -> Taken:
@@ -239,6 +241,13 @@ def _unit_of(field: str, median: float) -> float:
     if field in DURATIONS:
         return 1e-3 if median > _MINUTE else 1.0
     return next((unit for least, unit in _EPOCHS if median > least), 1.0)
+
+
+def _empty(database: DuckDBPyConnection) -> set[str]:
+    """Fields of which no row says anything."""
+    of = {"cost": "usd"} | {name: name for name in ("endpoint", "request", "input_tokens", "output_tokens")}
+    counts = database.execute(f"select {', '.join(f'count({column})' for column in of.values())} from rows").fetchone()
+    return {field for field, count in zip(of, counts or (), strict=False) if not count}
 
 
 def _failures(database: DuckDBPyConnection) -> Iterator[str]:

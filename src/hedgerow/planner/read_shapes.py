@@ -67,7 +67,7 @@ LEDGER = Shape(
         "cost": Column("cost_nanousd", _NANO),
     },
     {
-        "first": 'case when "stream" = \'false\' then null else "first_token_at" end',
+        "first": 'case when lower("stream"::varchar) = \'false\' then null else "first_token_at" end',
         "request": '"process" || \':\' || "number"',
     },
     [("\"error_class\" in ('fatal_request', 'content_policy')", REFUSED)],

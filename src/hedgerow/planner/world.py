@@ -75,6 +75,6 @@ def _near(place: Ints, taken: Floats, generator: np.random.Generator) -> Floats:
 def _paired(primary: Log, pool: Log, drawn: Floats) -> Floats:
     if not (primary.request >= 0).any() or not len(pool) or not len(primary) or primary.target[0] == pool.target[0]:
         return drawn
-    _, mine, theirs = np.intersect1d(primary.request, pool.request, return_indices=True)
-    drawn[mine] = _times(pool)[theirs]
+    names, mine, theirs = np.intersect1d(primary.request, pool.request, return_indices=True)
+    drawn[mine[names >= 0]] = _times(pool)[theirs[names >= 0]]
     return drawn
