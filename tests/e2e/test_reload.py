@@ -29,7 +29,7 @@ Labs = tuple[LabProcess, LabProcess]
 TOKEN = "an-admins-own-token"
 ADMIN = {"authorization": f"Bearer {TOKEN}"}
 RELOADS = 20
-AT_ONCE = 16
+AT_ONCE = 6
 TEXT = "A hedge is a row of shrubs planted close together; it marks a border, keeps the wind from the"
 MIB = 1 << 20
 
