@@ -81,7 +81,7 @@ class Bench:
         self.hedger.reported(self.places[0], HEAD, self.now)
         self.ask = self.make_ask()
         self.choice = self.judge.choose(self.ask, self.hedger._candidates, self.now)
-        self.order = self.hedger._health.order(self.hedger._candidates, self.now)
+        self.order = self.hedger.health.order(self.hedger._candidates, self.now)
 
     def make_ask(self) -> Ask:
         now = self.now
@@ -91,7 +91,7 @@ class Bench:
         self.judge.arrived(self.ask, self.now)
 
     def in_order(self) -> None:
-        self.hedger._health.order(self.hedger._candidates, self.now)
+        self.hedger.health.order(self.hedger._candidates, self.now)
 
     def choose(self) -> None:
         self.judge.choose(self.ask, self.hedger._candidates, self.now)

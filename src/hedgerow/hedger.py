@@ -57,13 +57,13 @@ class Hedger:
         "_candidates",
         "_experiment",
         "_gates_blame",
-        "_health",
         "_judge",
         "_lineup",
         "_plans",
         "_policy",
         "emit",
         "followed",
+        "health",
         "name",
         "places",
         "tally",
@@ -82,7 +82,7 @@ class Hedger:
         shared: Shared | None = None,
     ) -> None:
         self.name = name
-        self._health = health or Health()
+        self.health = health or Health()
         self._audience = Audience(listeners)
         self.tell = self._audience.tell
         """Tell every listener of an event, and learn nothing: it is about a request that runs alone."""
@@ -110,7 +110,7 @@ class Hedger:
         self.places = tuple(places)
         self._candidates = tuple(place.candidate for place in places)
         self._judge.knows(self._candidates)
-        self._lineup = self._judge.lineup(self._candidates, self._health)
+        self._lineup = self._judge.lineup(self._candidates, self.health)
         self._backups = backups(self._candidates)
         self._as_listed = Order(range(len(places)))
 
@@ -119,10 +119,10 @@ class Hedger:
         self._gates_blame = policy.gates is not None and policy.gates.unhealthy
         self._plans = Plans(policy)
 
-    def narrowed(self, which: Sequence[int]) -> Hedger:
-        """The same route for only these of its places: one judgement, one health, the same rules and listeners."""
+    def narrowed(self, places: Sequence[Place]) -> Hedger:
+        """The same route for these of its places alone: one judgement, one health, the same rules and listeners."""
         one = copy.copy(self)
-        one._go_to([self.places[index] for index in which])
+        one._go_to(places)
         return one
 
     def beside(self, policy: Policy) -> Hedger:
@@ -165,7 +165,7 @@ class Hedger:
 
         With a `refusal` no hedge starts.
         """
-        judge, health, candidates = self._judge, self._health, self._candidates
+        judge, health, candidates = self._judge, self.health, self._candidates
         order, hedgeable = self._as_listed, None
         indices = order.usable
         if health.out or health.unwell or self._lineup is not None:  # rarely
@@ -186,7 +186,7 @@ class Hedger:
         return Run(driver, plan, candidates, alarm, may, hedgeable, arm), indices
 
     def _ordered(self, ask: Ask, now: float) -> Order:
-        health, lineup = self._health, self._lineup
+        health, lineup = self.health, self._lineup
         order = health.order(self._candidates, now, ask.model) if lineup is None else lineup.order(ask, now)
         for event in order.changed:
             self.emit(event)
@@ -201,7 +201,7 @@ class Hedger:
         """An attempt starts at this place; what it probes, if it does."""
         if place.own_key and (quota := self._judge.quota).reported:
             quota.spent(place.candidate, ask, now, hedge=role not in (_PRIMARY, _FAILOVER))
-        health = self._health
+        health = self.health
         return health.launched(place.candidate, now, ask.model) if health.unwell else None
 
     def failed(
@@ -220,7 +220,7 @@ class Hedger:
             return
         if failure.kind is FailureClass.RATE_LIMITED:
             self._judge.quota.limited(place.candidate, failure.retry_after, now)
-        event = self._health.failed(
+        event = self.health.failed(
             place.candidate,
             failure,
             now,
@@ -242,13 +242,13 @@ class Hedger:
 
     def answered(self, place: Place, ask: Ask, launched_at: float, now: float) -> None:
         """The place gave a good answer: it is healthy."""
-        event = self._health.answered(place.candidate, now, launched_at, ask.model, stream=ask.stream)
+        event = self.health.answered(place.candidate, now, launched_at, ask.model, stream=ask.stream)
         if event is not None:
             self.emit(event)
 
     def over(self, probe: Probe) -> None:
         """An attempt that was a probe is over."""
-        self._health.ended(probe)
+        self.health.ended(probe)
 
     def late(self, ask: Ask, now: float) -> None:
         """A hedge was due while the first attempt ran alone, whether or not it may start."""
@@ -291,7 +291,7 @@ class Hedger:
         if role is not _FAILOVER:
             if refusal is not None:  # it costs the budget nothing
                 return refusal
-            if order.broken or self._health.allows(candidates[candidate], now, ask.model) == "no":
+            if order.broken or self.health.allows(candidates[candidate], now, ask.model) == "no":
                 return _BROKEN
         try:
             return self._judge.may(ask, choice, role, attempt, candidates[0], candidates[candidate], now)

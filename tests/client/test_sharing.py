@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
 
-from hedgerow import Hedger, Policy, hedge
-from hedgerow.client import calls
+from hedgerow import Hedger, Policy, Target, hedge, hedged, hedged_completion
+from hedgerow.client import calls, holders
 from hedgerow.testing import VirtualLoop
 from tests.client.support import Book, run, turn
 
@@ -101,6 +102,156 @@ def test_a_deadline_holds_for_the_call_that_says_it() -> None:
                 await hedge(slow, delay="off", deadline=seconds)
             assert loop.time() - began == seconds
         assert (await hedge(slow, delay="off")).value == "slow"
+        await turn()
+
+    run(main)
+
+
+class Refused(Exception):
+    status_code = 401
+
+
+class Caller:
+    """Has a key of its own, which may be good, for two models; it counts the calls of the first."""
+
+    def __init__(self, *, good: bool) -> None:
+        self.good, self.asked = good, 0
+        self.chat = self.completions = self  # as clients of SDKs have it
+
+    async def first(self) -> str:
+        self.asked += 1
+        if not self.good:
+            raise Refused
+        return "first"
+
+    async def second(self) -> str:
+        return "second"
+
+    async def create(self, *, model: str, messages: object) -> str:
+        return await (self.first() if model == "first" else self.second())
+
+    @hedged(second, delay=1)
+    async def either(self) -> str:
+        return await self.first()
+
+
+async def first_of(caller: Caller, _text: str) -> str:
+    return await caller.first()
+
+
+async def second_of(caller: Caller, _text: str) -> str:
+    return await caller.second()
+
+
+async def as_methods(caller: Caller) -> str:
+    return (await hedge(caller.first, caller.second, delay=1)).value
+
+
+async def as_lambdas(caller: Caller) -> str:
+    return (await hedge(lambda: caller.first(), lambda: caller.second(), delay=1)).value
+
+
+async def as_partials(caller: Caller) -> str:
+    return (await hedge(partial(first_of, caller, "x"), partial(second_of, caller, "x"), delay=1)).value
+
+
+async def as_arguments(caller: Caller) -> str:
+    return (await hedge(first_of, second_of, args=(caller, "x"), delay=1, name="arguments")).value
+
+
+async def as_a_decorated_method(caller: Caller) -> str:
+    return await caller.either()
+
+
+async def as_clients(caller: Caller) -> str:
+    said = await hedged_completion("x", primary=(caller, "first"), backup=(caller, "second"), hedge_delay_ms=1)
+    return said.content
+
+
+@pytest.mark.parametrize("ask", [as_methods, as_lambdas, as_partials, as_arguments, as_a_decorated_method, as_clients])
+def test_a_key_that_is_refused_to_one_caller_takes_the_target_from_no_other(
+    ask: Callable[[Caller], Coroutine[Any, Any, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(_: VirtualLoop) -> None:
+        bad, good = Caller(good=False), Caller(good=True)
+        said = [await ask(bad) for _ in range(3)] + [await ask(good) for _ in range(3)]
+        assert said == ["second"] * 3 + ["first"] * 3
+        assert (bad.asked, good.asked) == (1, 3)  # for its own caller it is out
+        for _number in range(5):  # of objects at the same place in memory, one after the other
+            assert await ask(Caller(good=False)) == "second"
+            assert await ask(Caller(good=True)) == "first"
+        await turn()
+
+    run(main)
+    assert "is out for 120 s for calls with this key: upstream_auth (Refused: HTTP 401)" in caplog.messages[0]
+
+
+def test_a_key_that_only_a_closure_knows_is_taken_to_be_of_its_call_alone() -> None:
+    async def main(_: VirtualLoop) -> None:
+        asked = 0
+
+        async def ask(key: str) -> str:
+            async def first() -> str:
+                nonlocal asked
+                asked += 1
+                if key == "bad":
+                    raise Refused
+                return "first"
+
+            return (await hedge(first, quick, delay=1, name="closures")).value
+
+        assert [await ask(key) for key in ("bad", "good", "bad", "good")] == ["quick", "first"] * 2
+        for key in ["bad"] * 40:  # all alike: of that the breaker hears
+            assert await ask(key) == "quick"
+        assert asked == 20
+        await turn()
+
+    run(main)
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_where_the_key_is_the_targets_own_it_is_out_for_everybody(*, said: bool) -> None:
+    """That is so of plain functions of plain arguments, and of a target whose account was said."""
+
+    async def main(_: VirtualLoop) -> None:
+        asked = 0
+
+        async def method(_caller: object, _text: str) -> str:
+            nonlocal asked
+            asked += 1
+            raise Refused
+
+        for caller in (Caller(good=True), Caller(good=False)):
+            target = Target(call=method, name="first", account="team") if said else REFUSING
+            result = await hedge(target, answering, args=(caller if said else "x", "y"), delay=1, name=f"own {said}")
+            assert result.value == "answer"
+        assert len(result.attempts) == 1
+        assert asked == said
+        await turn()
+
+    run(main)
+
+
+async def answering(*_args: Any) -> str:
+    return "answer"
+
+
+async def refusing(*_args: Any) -> str:
+    raise Refused
+
+
+REFUSING = Target(call=refusing, name="refusing")
+
+
+def test_of_very_many_callers_that_are_refused_only_some_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(_: VirtualLoop) -> None:
+        monkeypatch.setattr(holders, "_MOST", 3)
+        callers = [Caller(good=False) for _ in range(9)]
+        hedger = Hedger("r", [first_of, second_of], Policy(delay=1, breaker=False))
+        for caller in [*callers, *callers]:
+            assert (await hedger(caller, "x")).value == "second"
+        assert sum(caller.asked for caller in callers) == 3 + 2 * 6
+        assert len(hedger._course.home().route.health.out) == 3
         await turn()
 
     run(main)

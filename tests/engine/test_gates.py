@@ -169,7 +169,7 @@ def test_a_rejection_counts_against_its_target_only_if_told_to(unhealthy: bool) 
             told.append(failure)
 
     async def story(world: World) -> None:
-        world.hedger._health = Watching()
+        world.hedger.health = Watching()
         world.request(WHOLE)
 
     policy = Policy(delay=inf, gates=GateSettings(unhealthy=unhealthy))

@@ -68,8 +68,9 @@ class HedgedModel(FallbackModel):
         self.hedged_name = name
         self._on_result = on_result
         ones = [FallbackModel(model, fallback_on=_never) for model in self.models]  # each prepares what is its own
-        asks = [Target(call=one.request, name=one.models[0].model_id) for one in ones]
-        opens = [Target(call=partial(_opened, one), name=one.models[0].model_id) for one in ones]
+        said = [(one, one.models[0].model_id, f"model {number}") for number, one in enumerate(ones)]
+        asks = [Target(call=one.request, name=name, account=account) for one, name, account in said]
+        opens = [Target(call=partial(_opened, one), name=name, account=account) for one, name, account in said]
         self._whole: Hedger[ModelResponse] = Hedger(name, asks, policy, gate=gate, listeners=listeners)
         self._streams: Hedger[Held[_Opened]] = Hedger(f"{name} (streams)", opens, policy, listeners=listeners)
 

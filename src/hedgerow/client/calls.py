@@ -19,7 +19,7 @@ from hedgerow.client.prices import terms_of
 from hedgerow.client.result import Result
 from hedgerow.client.settings import Policy, Rules, limit_of
 from hedgerow.client.stream import Held, Winner
-from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target, place_of, streams, targets_of
+from hedgerow.client.target import Callee, Holding, Plain, Streaming, Target, place_of, places_of, streams, targets_of
 
 T = TypeVar("T")
 
@@ -187,11 +187,10 @@ def _remember(
     name, policy = options.pop("name", None) or "hedge", _policy_of(options)
     lasting = [rule for rule in options.items() if rule[0] not in _PASSING]
     trunk_key = (*places, name, policy.early, *lasting)
-    there, streaming = [target.place for target in targets], streaming or streams(targets)
-    terms = terms_of(targets, policy, sized=False)
+    streaming, terms = streaming or streams(targets), terms_of(targets, policy, sized=False)
     with purse.lock:
         trunk = _trunks.get(trunk_key)
-        course = Course(name, there, policy, trunk=trunk, streams=streaming, terms=terms)
+        course = Course(name, places_of(targets), policy, trunk=trunk, streams=streaming, terms=terms)
         known = _courses[key] = course, tuple(target.name for target in targets)
         _trunks[trunk_key] = trunk or course
         _trunks.move_to_end(trunk_key)

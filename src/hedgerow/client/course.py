@@ -17,6 +17,7 @@ from hedgerow.client import purse
 from hedgerow.client.failing import Classify
 from hedgerow.client.gates import Check
 from hedgerow.client.home import Home, keeps_real_time
+from hedgerow.client.records import Loud
 from hedgerow.client.settings import Policy
 from hedgerow.client.target import Target
 from hedgerow.events import Listener
@@ -116,11 +117,10 @@ class Course:
     def _route(self, spend: Spend | None) -> hedger.Hedger:
         shared, health = Shared(self._draw, terms=self._terms), Health()
         shared.spend = spend
+        listeners: Sequence[Listener] = (Loud(self.name), *self._listeners)
         if (breaker := self._breaker) is not None:
             health.watch({place.candidate.target: Watch(breaker, per_model=False) for place in self._places})
-        return hedger.Hedger(
-            self.name, self._places, self._policy, listeners=self._listeners, health=health, shared=shared
-        )
+        return hedger.Hedger(self.name, self._places, self._policy, listeners=listeners, health=health, shared=shared)
 
     def ask(self, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], now: float) -> Ask:
         """The call as the policy sees it."""

@@ -13,6 +13,7 @@ from hedgerow.client.attempt import Attempt
 from hedgerow.client.closing import close
 from hedgerow.client.contexts import carry_over
 from hedgerow.client.gates import verdict_of
+from hedgerow.client.holders import blame, own_route
 from hedgerow.client.keeping import NONE, Alternatives
 from hedgerow.client.result import Result, every_attempt_failed, told
 from hedgerow.client.stream import Held, Winner
@@ -68,14 +69,15 @@ class Flight:
         self.args, self.kwargs = args, kwargs
         self.checks, self.classify, self.first_token = call.checks, call.classify, call.first_token
         self.home = home = course.home()
-        self.route, self.loop, self.tasks = home.route, home.loop, home.tasks
+        self.loop, self.tasks, route = home.loop, home.tasks, home.route
+        self.route = own_route(route, call.targets, args, kwargs) if route.health.out else route  # rarely
         self.time = home.time
         self.started_at = self.last_item_at = now = home.called()
         self.attempts: list[Attempt] = []
         self.context = copy_context()
         self.done: asyncio.Future[None] = home.loop.create_future()
         self.ask = course.ask(call, args, kwargs, now)
-        self.run, self._order = home.route.run(self, self.ask, now, home.alarm)
+        self.run, self._order = self.route.run(self, self.ask, now, home.alarm)
 
     async def leave(self) -> None:
         """The caller was cancelled: break everything off, and give it a moment to close what it has opened."""
@@ -274,7 +276,7 @@ class Flight:
         self._ties.happened(happened)
 
     def _blame(self, attempt: Attempt, failure: Failure) -> None:
-        self.route.failed(attempt.place, self.ask, failure, attempt.launched_at, self.time())
+        blame(self, attempt, failure)
 
     def _wake(self) -> None:
         if not self.done.done():

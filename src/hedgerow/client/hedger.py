@@ -16,7 +16,7 @@ from hedgerow.client.prices import terms_of
 from hedgerow.client.result import Result
 from hedgerow.client.settings import Policy
 from hedgerow.client.stream import Held, Winner
-from hedgerow.client.target import Callee, Holding, Plain, Streaming, streams, targets_of
+from hedgerow.client.target import Callee, Holding, Plain, Streaming, places_of, streams, targets_of
 from hedgerow.events import Listener
 
 T = TypeVar("T")
@@ -84,10 +84,9 @@ class Hedger(Generic[T]):
         self.targets = targets_of(targets)
         self.policy = policy
         self._call = Call(self.targets, checks_of(gate), first_token, classify, size)
-        places = [target.place for target in self.targets]
         self._course = Course(
             name,
-            places,
+            places_of(self.targets),
             policy,
             listeners=functions("listeners", listeners),
             draw=draw,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from hedgerow.client.using import usage_of
@@ -9,6 +10,9 @@ from hedgerow.events import (
     AnswerRejected,
     AttemptEnded,
     AttemptLaunched,
+    BreakerChanged,
+    BreakerState,
+    Event,
     Failure,
     FirstToken,
     HedgeSkipped,
@@ -17,6 +21,7 @@ from hedgerow.events import (
     RequestFinished,
     RequestStarted,
     Role,
+    TargetTakenOut,
 )
 from hedgerow.policy.gates.gate import Rejection
 
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from hedgerow.client.attempt import Attempt
     from hedgerow.client.flight import Flight
 
+log = logging.getLogger("hedgerow")
 _WHOLE = (Outcome.WON, Outcome.KEPT, Outcome.REJECTED)
 PROTOCOL = "callable"
 """The protocol of calls in process, as events name it."""
@@ -111,3 +117,25 @@ def finished(flight: Flight, outcome: Outcome) -> None:
     route.emit(
         RequestFinished(ask.request_id, route.name, PROTOCOL, ask.stream, *times, None, which, launched, outcome)
     )
+
+
+class Loud:
+    """A listener who logs that a hedger does without a target."""
+
+    kinds = (TargetTakenOut, BreakerChanged)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._told: dict[str, float] = {}
+        """Until when which target is known to be out for somebody: of many callers' keys one line is enough."""
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TargetTakenOut):
+            if event.at < self._told.get(event.target, 0.0):
+                return
+            self._told[event.target] = event.until
+            out, why = event.until - event.at, (event.kind, event.message)
+            told = "hedger %s: target %s is out for %.0f s for calls with this key: %s (%s)"
+            log.warning(told, self._name, event.target, out, *why)
+        elif isinstance(event, BreakerChanged) and event.state is BreakerState.OPEN:
+            log.warning("hedger %s: target %s is out for now: %s", self._name, event.target, event.why)

@@ -23,9 +23,10 @@ class Target(msgspec.Struct, Generic[T_co], frozen=True, kw_only=True, gc=False)
     """An async callable, and what hedging needs to know of it.
 
     `call` is called anew for each attempt and returns (or is a coroutine that returns) a value, an async iterator or an
-    async context manager. `name` is as in events and results; targets of one `account` share a rate limit. An attempt
-    may go without a first item for `first_token` seconds, in place of what holds for all, where anything does. Of
-    `region` as in the configuration. `price`: dollars per call, or {"input": 2.5, "output": 10} per million tokens.
+    async context manager. `name` is as in events and results; targets of one `account` share a key and its rate limit,
+    and so do all calls of one that says its account. An attempt may go without a first item for `first_token` seconds,
+    in place of what holds for all, where anything does. Of `region` as in the configuration. `price`: dollars per call,
+    or {"input": 2.5, "output": 10} per million tokens.
     """
 
     call: Callable[..., T_co]
@@ -34,13 +35,6 @@ class Target(msgspec.Struct, Generic[T_co], frozen=True, kw_only=True, gc=False)
     first_token: float | None = None
     region: str = ""
     price: Prices | None = None
-
-    @property
-    def place(self) -> Place:
-        """As the engine sees it."""
-        account = self.name if self.account is None else self.account
-        candidate = Candidate(self.name, account, first_token=self.first_token, region=self.region)
-        return Place(candidate)
 
 
 Callee = Target[T] | Callable[..., T]
@@ -65,12 +59,11 @@ def streams(targets: Sequence[Target[Any]]) -> bool:
 def targets_of(callees: Sequence[Callee[Any]]) -> tuple[Target[Any], ...]:
     """Plain callables as targets, named as they are; of two with one name the second has a number behind it.
 
-    One callable twice is one account. Raises `TypeError` for what cannot be called, `ValueError` for none at all.
+    Raises `TypeError` for what cannot be called, `ValueError` for none at all.
     """
     if not callees:
         raise ValueError("there must be at least one target")
     named: list[Target[Any]] = []
-    accounts: dict[int, str] = {}
     taken: set[str] = set()
     for each in callees:
         if isinstance(each, Target):
@@ -84,9 +77,23 @@ def targets_of(callees: Sequence[Callee[Any]]) -> tuple[Target[Any], ...]:
         while name in taken:
             name, number = f"{target.name}-{number}", number + 1
         taken.add(name)
-        account = target.account or accounts.setdefault(id(target.call), name)
-        named.append(msgspec.structs.replace(target, name=name, account=account))
+        named.append(msgspec.structs.replace(target, name=name))
     return tuple(named)
+
+
+def places_of(targets: Sequence[Target[Any]]) -> list[Place]:
+    """As the engine sees them. One callable twice is one account.
+
+    Only where the account was said is it known that all calls have one key: else see `holders`.
+    """
+    places = []
+    accounts: dict[int, str] = {}
+    for each in targets:
+        account = each.account or accounts.setdefault(id(each.call), each.name)
+        candidate = Candidate(each.name, account, first_token=each.first_token, region=each.region)
+        said = each.account is not None
+        places.append(Place(candidate, own_key=said, own_model=said))
+    return places
 
 
 def inner(call: Any) -> Any:

@@ -173,7 +173,14 @@ def _ways(hedger: Hedger, route: RouteBlueprint, sites: Mapping[str, Site], gate
         which = [index for index, (site, _) in enumerate(at) if family in site.families]
         if which:
             targets = [site.seen_by(family, number) for site, number in map(at.__getitem__, which)]
-            speaking[family] = Route(hedger.narrowed(which), targets, route.reading, gates, route.replay, route.keep)
+            speaking[family] = Route(
+                hedger.narrowed([hedger.places[index] for index in which]),
+                targets,
+                route.reading,
+                gates,
+                route.replay,
+                route.keep,
+            )
     targets = [site.seen_by(Family.HTTP, number) for site, number in at]
     any_path = Route(hedger, targets, route.reading, gates, route.replay, route.keep)
     return Ways(any_path, speaking, route.endpoints)

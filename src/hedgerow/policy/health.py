@@ -258,8 +258,8 @@ def _slow(watch: Watch, seconds: float) -> bool:
 
 
 def _account(candidate: Candidate) -> tuple[str, str]:
-    return ("account", candidate.account)
+    return ("account", candidate.account + candidate.holder)
 
 
 def _model(candidate: Candidate) -> tuple[str, str]:
-    return ("target", candidate.target)
+    return ("target", candidate.target + candidate.holder)

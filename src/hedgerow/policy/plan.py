@@ -43,7 +43,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     several keys it has, from 1; 0 where there are not several. `leads`: it may be first; `backs`: it may get hedges.
     `region`: what it shares its troubles with, "" where that is not known. `lacks`: what requests may need and it
     cannot do; `max_context`: the tokens of prompt and answer that it has room for, None where that is not known.
-    `runs_on`: what goes on when it is cancelled there, where something is done about that.
+    `runs_on`: what goes on when it is cancelled there, where something is done about that. `holder`: whose key it is,
+    where callers have keys of their own: what one is refused is not for the others.
     """
 
     target: str
@@ -57,6 +58,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     lacks: frozenset[str] = frozenset()
     max_context: int | None = None
     runs_on: RunsOn | None = None
+    holder: str = ""
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
