@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hedgerow.errors import ConfigError
-from hedgerow.planner.plan import Budget
 from hedgerow.policy.price import Price, nanousd
 from hedgerow.units import parse_percent
+
+if TYPE_CHECKING:
+    from hedgerow.planner.plan import Budget
 
 BUDGETS = ("2%", "5%", "10%", "20%")
 _MONEY = re.compile(r"\$?([0-9.]+) ?(?:usd)?", re.IGNORECASE)
@@ -22,6 +25,8 @@ def budgets(said: Sequence[str]) -> tuple[Budget, ...]:
 
 
 def _budget(said: str) -> Budget:
+    from hedgerow.planner.plan import Budget
+
     share = parse_percent(said)
     if share is not None and 0.001 <= share <= 1.0:
         return Budget(share=share)

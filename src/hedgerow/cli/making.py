@@ -39,10 +39,13 @@ def format_of(said: Format | None, output: Path | None) -> Format:
 
 
 def need(what: str, extra: str, made: Format, *modules: str) -> None:
-    """Raises `ConfigError` where something is not installed that `what` needs, and `extra` would have brought."""
-    for name in (*modules, *(("matplotlib", "jinja2") if made is Format.HTML else ())):
+    """Raises `ConfigError` where something is not installed that `what` needs: `extra` brings `modules`."""
+    needed = [(name, extra) for name in modules]
+    if made is Format.HTML:
+        needed += [(name, "report") for name in ("matplotlib", "jinja2")]
+    for name, brought_by in needed:
         if find_spec(name) is None:
-            raise ConfigError([f"{what} needs {name}: pip install 'hedgerow[{extra}]'"])
+            raise ConfigError([f"{what} needs {name}: pip install 'hedgerow[{brought_by}]'"])
 
 
 def make(

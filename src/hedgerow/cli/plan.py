@@ -129,9 +129,8 @@ def plan(
     """
     made = format_of(format, output)
     need("the planner", "planner", made, "numpy", "duckdb")
-    if write_config is not None and write_config.exists():
-        raise ConfigError([f"--write-config {write_config}: is there already; name another file"])
     logs, configs = _apart(logs, compare or [])
+    _refuse(write_config, as_, comparing=bool(configs))
     options = _options(budget, primary, backup, target_quantile, price, seed, jobs)
     reading = partial(_read, logs, map_ or [], timezone)
     if configs:
@@ -152,6 +151,16 @@ def plan(
         return render(found)
 
     make(made, output, data=found, show=show, page=page)
+
+
+def _refuse(write_config: Path | None, names: list[str] | None, *, comparing: bool) -> None:
+    """What cannot be, before anything is done. Raises `ConfigError`."""
+    if write_config is not None and comparing:
+        raise ConfigError(["--write-config goes with no --compare, which judges configurations that are there"])
+    if write_config is not None and write_config.exists():
+        raise ConfigError([f"--write-config {write_config}: is there already; name another file"])
+    if names and not comparing:
+        raise ConfigError(["--as goes with --compare: it says which of the configurations' targets is meant"])
 
 
 def _apart(files: Sequence[str], compare: Sequence[Path]) -> tuple[list[str], list[Path]]:

@@ -39,7 +39,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="hedgerow.comparison/1"):
-    """What was judged, those first whose quantile is the shortest. `notes`: what was left out, and why."""
+    """What was judged: by first target, the best first (see `served`). `notes`: what was left out, and why."""
 
     version: str
     seed: int
@@ -80,8 +80,7 @@ def compare(
         raise ConfigError(
             [*notes, f"the log has {', '.join(sorted(log.targets))}; --as NAME=TARGET says which is which"]
         )
-    value = options.target
-    judged.sort(key=lambda each: next(q.value for q in each.expected.quantiles if q.p == value))
+    judged.sort(key=lambda each: (each.targets[0], served(each.expected, options.target)))
     return Comparison(
         version=__version__,
         seed=options.seed,
@@ -90,6 +89,15 @@ def compare(
         judged=tuple(judged),
         notes=tuple(notes),
     )
+
+
+def served(expected: Outcome, target: float) -> tuple[float, float]:
+    """How well requests are served, smaller is better: by the quantile, in which a failure is the slowest of all.
+
+    Where more fail than are beyond the quantile, it is by how many.
+    """
+    value = next(each.value for each in expected.quantiles if each.p == target)
+    return (expected.failed if expected.failed > 1.0 - target else 0.0), value
 
 
 def _by_config(log: Log, settings: Settings, names: Mapping[str, str]) -> dict[str, str]:

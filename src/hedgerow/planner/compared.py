@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -13,7 +14,7 @@ from hedgerow.report.words import change, percent, seconds
 
 
 def sheet(found: Comparison) -> words.Sheet:
-    """The best first."""
+    """A column for each route."""
     judged, target = found.judged, found.target_quantile
     gains = [words.gain(each.without, each.expected, target) for each in judged]
     rows = [
@@ -26,7 +27,8 @@ def sheet(found: Comparison) -> words.Sheet:
         ("requests that fail", [percent(each.expected.failed) for each in judged]),
         ("extra attempts", [percent(each.expected.extra) for each in judged]),
     ]
-    return words.Sheet([_name(each) for each in judged], rows, 0 if len(judged) > 1 else None)
+    comparable = len(judged) > 1 and len({each.targets[0] for each in judged}) == 1
+    return words.Sheet([_name(found, each) for each in judged], rows, 0 if comparable else None)
 
 
 def told(found: Comparison) -> Sequence[str]:
@@ -35,18 +37,25 @@ def told(found: Comparison) -> Sequence[str]:
     for primary in dict.fromkeys(each.targets[0] for each in found.judged):
         best, *others = [each for each in found.judged if each.targets[0] == primary]
         if others:
-            behind = ", ".join(_brings(each, found.target_quantile) for each in others)
-            lines.append(f"Of {primary}'s requests: {_brings(best, found.target_quantile)}, before {behind}.")
+            behind = "; then ".join(_brings(found, each) for each in others)
+            lines.append(f"Requests of {primary} fare best with {_brings(found, best)}; then {behind}.")
     return lines
 
 
-def _brings(each: Judged, target: float) -> str:
-    value = seconds(words.value(each.expected, target))
-    return f"{_name(each)} with a {words.pname(target)} of {value} for {percent(each.expected.extra)} extra attempts"
+def _brings(found: Comparison, each: Judged) -> str:
+    target, expected = found.target_quantile, each.expected
+    value = seconds(words.value(expected, target))
+    failing = f", and {percent(expected.failed)} fail" if expected.failed else ""
+    extra = percent(expected.extra)
+    return f"{_name(found, each)}: {words.pname(target)} {value} for {extra} extra attempts{failing}"
 
 
-def _name(each: Judged) -> str:
-    return f"{each.config}: {each.route}"
+def _name(found: Comparison, each: Judged) -> str:
+    """The route, and the file where there are several."""
+    files = {one.config for one in found.judged}
+    short = {Path(file).name for file in files}
+    file = each.config if len(short) < len(files) else Path(each.config).name
+    return f"{each.route} of {file}" if len(files) > 1 else each.route
 
 
 def show(found: Comparison, console: Console) -> None:

@@ -33,10 +33,11 @@ _BINS = 48
 
 def exceedance(route: Route) -> str | None:
     """How many requests take longer than a time."""
-    if not route.curves:
+    curves = _curves(route)
+    if not curves:
         return None
     with figure(6.2, 3.6, f"exceedance {route.primary}") as (axes, out):
-        for name, times, shares, colour in _curves(route):
+        for name, times, shares, colour in curves:
             axes.plot(times, shares, color=colour, label=name, linewidth=2.0 if colour == HEDGED else 1.3)
         exceeded(axes)
     return out[0]
@@ -44,11 +45,12 @@ def exceedance(route: Route) -> str | None:
 
 def distribution(plan: Plan, route: Route) -> str | None:
     """How requests spread over times, each a share of those of its curve."""
-    if not route.curves:
+    curves = _curves(route)
+    if not curves:
         return None
+    edges = np.geomspace(min(each[1][0] for each in curves), max(each[1][-1] for each in curves), _BINS + 1)
     with figure(6.2, 3.6, f"distribution {route.primary}") as (axes, out):
-        for name, times, shares, colour in _curves(route):
-            edges = np.geomspace(times[0], times[-1], _BINS + 1)
+        for name, times, shares, colour in curves:
             left = np.interp(np.log(edges), np.log(times), shares, left=1.0, right=0.0)
             axes.stairs(left[:-1] - left[1:], edges, color=colour, label=name, linewidth=1.6)
         log_seconds(axes)

@@ -29,6 +29,10 @@ class Sheet:
             yield Sheet(self.head[part], rows, (self.chosen or 0) - start if here else None)
 
 
+_NAMED = 6
+"""Targets of a log that its line names."""
+
+
 def log_line(source: Source, targets: Sequence[TargetStatistics] = ()) -> str:
     """What was read, in one line."""
     parts = [f"{source.used:,} of {source.read:,} rows"]
@@ -38,7 +42,9 @@ def log_line(source: Source, targets: Sequence[TargetStatistics] = ()) -> str:
         parts.append(_span(source.seconds))
     parts.append(measured(source))
     if targets:
-        parts.append(", ".join(f"{each.target} ({each.n + each.failed:,})" for each in targets))
+        named = [f"{each.target} ({each.n + each.failed:,})" for each in targets[:_NAMED]]
+        more = len(targets) - len(named)
+        parts.append(", ".join([*named, *[f"{more} more targets"] * bool(more)]))
     return f"{', '.join(source.files)} ({source.format}): {'; '.join(parts)}"
 
 
