@@ -48,6 +48,7 @@ fmt: setup-dev ## format, and mend what ruff can mend
 docs: setup-dev ## regenerate the generated pages, then run the docs' examples and check their links
 	$(PY) -m hedgerow.config docs
 	$(PY) -m hedgerow.cli.reference docs
+	$(PY) scripts/library_reference.py docs
 	$(PY) -m hedgerow.planner.schema docs
 	$(PY) -m pytest -q tests/test_docs.py
 

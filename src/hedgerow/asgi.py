@@ -222,5 +222,7 @@ async def _deliver(exchange: AsgiExchange, send: Send) -> None:
 
 
 def application(settings: Settings) -> Application:
-    """The gateway as an ASGI application. Pools are made when the first request comes, on its loop."""
+    """The gateway of these `settings` (`hedgerow.config.load("hedgerow.yaml")`) as an ASGI application. Pools are made
+    when the first request comes, on its loop.
+    """
     return Application(blueprint_of(settings))

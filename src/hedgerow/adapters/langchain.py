@@ -24,7 +24,7 @@ _END = object()
 
 
 class HedgedRunnable(Runnable[In, Out]):
-    """Invokes the first runnable, and after a delay the next as well; the first good answer wins.
+    """Invokes `primary`, and after a delay the next of `backups` as well; the first good answer wins.
 
     One that fails makes room for the next at once. Streams are hedged to their first content. Runnables of the same
     models with the same `name` and rules learn from each other, so `bind_tools` for each turn of an agent does no harm.

@@ -9,12 +9,12 @@ from hedgerow.client.target import Target
 
 
 def litellm_target(model: str, *, name: str | None = None, account: str | None = None, **params: Any) -> Target[Any]:
-    """A target that calls `litellm.acompletion` with the messages of the call: `hedge(litellm_target("openai/gpt-5"),
-    litellm_target("anthropic/claude-sonnet-5"), args=(messages,))`.
+    """A target that calls `litellm.acompletion` of this `model` with the messages of the call:
+    `hedge(litellm_target("openai/gpt-5"), litellm_target("anthropic/claude-sonnet-5"), args=(messages,))`.
 
     `params` go to every call of this model (`api_key`, `api_base`, `temperature`...), `kwargs` of `hedge` to every
     target, `stream=True` among them, with `first_token=says_something`. LiteLLM's own retries and fallbacks are off:
-    the next target is the better retry. Targets of one `account` share a rate limit.
+    the next target is the better retry. `name` is as in results; targets of one `account` share a rate limit.
 
     Raises `ImportError` where LiteLLM is not installed.
     """

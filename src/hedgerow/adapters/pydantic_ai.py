@@ -44,7 +44,8 @@ _CHAINED = (
 
 
 class HedgedModel(FallbackModel):
-    """Asks the first model, and after a delay the next as well; the first good answer wins, the other is cancelled.
+    """Asks `default_model`, and after a delay the next of `backups` as well; the first good answer wins, the other is
+    cancelled.
 
     A model that fails makes room for the next at once. Streams are hedged to their first content. Requests with a
     provider's own tools, and such as it keeps (background, store, a conversation), are not hedged: for these it is a
@@ -61,7 +62,8 @@ class HedgedModel(FallbackModel):
         on_result: Callable[[Result[Any]], None] | None = None,
         listeners: Sequence[Listener] = (),
     ) -> None:
-        """`gate` is asked of whole answers. `on_result` is told what became of each request; of a stream, when it
+        """`policy` says when. `name` is as in events, of which `listeners` are told. `gate` is asked of whole answers.
+        `on_result` is told what became of each request; of a stream, when it
         begins. Whole answers and streams are learned apart.
         """
         super().__init__(default_model, *backups)

@@ -77,7 +77,8 @@ async def hedge(
     kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Result[Any]:
-    """Call `primary(*args, **kwargs)`; where it has no answer after the delay, a backup too. The first good one wins.
+    """Call `primary(*args, **kwargs)`; where it has no answer after the delay, one of `backups` too. The first good one
+    wins.
 
     Targets are async callables. One that gives an async iterator is raced to its first item (of which `first_token` is
     true, if given), and goes on as `result.value`; an async context manager is entered, and stays open until
@@ -87,6 +88,18 @@ async def hedge(
     Calls of the same functions, or of lambdas of the same place in the code, learn from each other and have one budget,
     whatever delay or deadline each says; a `name` tells those apart that should not. Raises `EveryAttemptFailed`, which
     is also what the primary raised, and `ValueError` or `TypeError` for what cannot work.
+
+    ```python
+    import asyncio
+    from hedgerow import hedge
+
+    async def ask(prompt: str) -> str:
+        await asyncio.sleep(0.1)
+        return f"an answer to {prompt}"
+
+    result = asyncio.run(hedge(ask, ask, args=("why?",), delay=0.05))
+    print(result.value, result.target, result.hedged)
+    ```
     """
     arguments(args, kwargs)
     course, call = _course((primary, *backups), dict(options))
@@ -111,7 +124,18 @@ async def race(
     kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Result[Any]:
-    """Call all of them at once; the first good answer wins and the others are cancelled. `options` as for `hedge`."""
+    """Call all of them at once; the first good answer wins and the others are cancelled.
+
+    `targets` and `options` are as for `hedge`; there is no `delay`. Raises as it does.
+
+    ```python
+    import asyncio
+    from hedgerow import race
+    from hedgerow.testing import scripted
+
+    print(asyncio.run(race(scripted("slow", after=1), scripted("quick", after=0.01))).value)
+    ```
+    """
     arguments(args, kwargs)
     course, call = _course(targets, _without_delay("race", options))
     return await fly(course, call, args, kwargs or {})
@@ -135,7 +159,18 @@ async def chain(
     kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Result[Any]:
-    """Call one after the other, the next when one has failed (or run out of `first_token_timeout`)."""
+    """Call one after the other, the next when one has failed (or run out of `first_token_timeout`).
+
+    `targets` and `options` are as for `hedge`; there is no `delay`. Raises as it does.
+
+    ```python
+    import asyncio
+    from hedgerow import chain
+    from hedgerow.testing import scripted
+
+    print(asyncio.run(chain(scripted("down", error=ConnectionError), scripted("up"))).value)
+    ```
+    """
     arguments(args, kwargs)
     course, call = _course(targets, _without_delay("chain", options))
     return await fly(course, call, args, kwargs or {})

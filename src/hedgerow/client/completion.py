@@ -43,13 +43,25 @@ async def hedged_completion(
     quality_check: Callable[[str], str | bool | None] | None = None,
     **model_kwargs: Any,
 ) -> Completion:
-    """Ask `primary`, and where it has no answer after `hedge_delay_ms`, `backup` too; the first good answer wins.
+    """Ask `primary` for an answer to `prompt`, and where it has no answer after `hedge_delay_ms`, `backup` too; the
+    first good answer wins.
 
     Without a delay it is learned from earlier calls to these two. `quality_check` is given the text: False or a reason
     means that it is no answer, unless nobody has a better one. `model_kwargs` go to both (`temperature=0`). A client is
     asked without retries of its own: after an error the other is asked instead.
 
     Raises `EveryAttemptFailed`, and `TypeError` for what cannot be asked.
+
+    ```python
+    import asyncio
+    from hedgerow import hedged_completion
+
+    async def model(prompt: str, *, temperature: float) -> str:
+        return f"an answer to {prompt}"
+
+    asked = hedged_completion("why?", primary=model, backup=model, hedge_delay_ms=800, temperature=0)
+    print(asyncio.run(asked).content)
+    ```
     """
     for name in model_kwargs:
         if meant := like(name, ("hedge_delay_ms", "quality_check")):

@@ -46,17 +46,24 @@ class Hedging(Protocol):
 
 
 def hedged(*backups: Callable[..., Any], **options: Unpack[Options]) -> Hedging:
-    """A decorator for async functions and async generator functions: calls are hedged with the backups, or without any
+    """A decorator for async functions and async generator functions: calls are hedged with `backups`, or without any
     with the function itself. `options` as for `hedge`. All of them are called with the same arguments; of a method the
     first is `self`, so its backups are functions that take it too, such as other methods of its class.
 
     What the function returned is returned, or its items are given. Its `hedger` attribute is the object behind it.
+
+    ```python
+    from hedgerow import hedged
+
+    @hedged(delay=0.5)
+    async def answer(prompt: str) -> str:
+        return f"an answer to {prompt}"
+    ```
     """
     said: dict[str, Any] = dict(options)
-    asked = {name: said.pop(name, None) for name in ("gate", "first_token", "classify")}
-    name = said.pop("name", None)
     refuse_unknown("hedged", said, Options.__optional_keys__)
-    policy = Policy(**cast("Rules", said))
+    asked = {name: said.pop(name, None) for name in ("gate", "first_token", "classify")}
+    name, policy = said.pop("name", None), Policy(**cast("Rules", said))
 
     def decorate(function: Callable[..., Any]) -> Any:
         targets = (function, *backups) if backups else (function, function)

@@ -24,14 +24,26 @@ S = TypeVar("S")
 
 
 class Hedger(Generic[T]):
-    """Calls the first of its targets, and hedges with the others; made once, called often.
+    """Calls the first of its `targets`, and hedges with the others by its `policy`; made once, called often.
 
-    Calling it calls a target with the same arguments and gives a `Result`. `first_token` says of an item of a stream
-    whether it is a real one, with which an attempt may win; left out, the first is. `gate` (one or several) is asked of
-    whole values. `classify` says what an exception means, in place of `failure_of`. `size` estimates the tokens of a
-    call's prompt from its arguments, so that delays are learned by size. `listeners` are told of events.
+    `name` is as in events and the log. Calling it calls a target with the same arguments and gives a `Result`.
+    `first_token` says of an item of a stream whether it is a real one, with which an attempt may win; left out, the
+    first is. `gate` (one or several) is asked of whole values. `classify` says what an exception means, in place of
+    `failure_of`. `size` estimates the tokens of a call's prompt from its arguments, so that delays are learned by size.
+    `listeners` are told of events.
 
     Threads that call it, each in its own event loop, share its budgets; they learn each for itself, until they end.
+
+    ```python
+    import asyncio
+    from hedgerow import Hedger, Policy
+
+    async def translate(text: str) -> str:
+        return f"{text}, translated"
+
+    translator = Hedger("translate", [translate, translate], Policy(delay="p95", budget=0.05))
+    print(asyncio.run(translator("bonjour")).value)
+    ```
     """
 
     @overload

@@ -50,12 +50,20 @@ def hedge_sync(
     kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Result[Any]:
-    """As `hedge`, for callers without a loop; `options` are the same. Targets must still be async callables.
+    """As `hedge`, for callers without a loop; `primary`, `backups` and `options` are the same. Targets must still be
+    async callables.
 
     A thread cannot be cancelled, so a sync callable that lost would run on and be paid for: such targets are refused
     with a `TypeError`. A stream that wins is an iterator, and a context manager to leave it early; alternatives are an
     iterator. All calls run in one thread in the background; a caller that is itself in a running loop blocks that. To
     hedge the calls of `OpenAI()` or `Anthropic()` give them the transport for sync clients.
+
+    ```python
+    from hedgerow import hedge_sync
+    from hedgerow.testing import scripted
+
+    print(hedge_sync(scripted("slow", after=1), scripted("quick"), delay=0.01).value)
+    ```
     """
     for target in (primary, *backups):
         _check(target.call if isinstance(target, Target) else target)

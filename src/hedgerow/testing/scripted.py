@@ -19,7 +19,8 @@ How = Literal["answered", "raised", "cancelled"]
 class Called:
     """One call of a scripted target. Times are the event loop's, in seconds.
 
-    `how` and `ended` are None while it runs. A stream that was closed early counts as cancelled.
+    `at`: when it was called. `how` and `ended` are None while it runs. A stream that was closed early counts as
+    cancelled.
     """
 
     at: float
@@ -119,7 +120,8 @@ def scripted(
     error: BaseException | type[BaseException] | None = None,
     closing: float = 0.0,
 ) -> Scripted[Any]:
-    """A target that answers after `after` seconds with `value`; left out, with its name. With `error` it raises that.
+    """A target, called `name`, that answers after `after` seconds with `value`; left out, with its name. With `error`
+    it raises that.
 
     With `items` it is a stream: the first comes after `after` seconds, the others with `gap` between them, and then the
     `error`, if any. `after=inf` hangs. When it is cancelled it takes `closing` seconds to end. Seconds pass by

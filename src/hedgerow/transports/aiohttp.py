@@ -48,7 +48,9 @@ class HedgeConnector(aiohttp.TCPConnector):
         listeners: Sequence[Listener] = (),
         **options: Any,
     ) -> None:
-        """As for `HedgeTransport`; `options` are a TCPConnector's. Raises `ValueError` for what cannot work."""
+        """`targets`, `policy`, `nonstream_as_stream`, `allow` and `listeners` are as for `HedgeTransport`; `options`
+        are a TCPConnector's. Raises `ValueError` for what cannot work.
+        """
         blueprint = blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream, allow=allow)
         self._start(blueprint, listeners, options)
 

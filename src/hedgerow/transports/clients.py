@@ -32,6 +32,15 @@ def http_client(
     `targets` and `policy` as for `HedgeTransport`, whose further options may be given too; all others are the client's
     own. `library` is "httpx2" for openai >= 3 and anthropic >= 1, "httpx" for older ones. Redirects are followed, as
     the SDKs do. Raises `ValueError` for what cannot work.
+
+    ```python
+    from openai import AsyncOpenAI
+    from hedgerow import HttpTarget, Policy, http_client
+
+    here = HttpTarget(base_url="https://api.openai.com/v1", api_key="sk-one")
+    there = HttpTarget(base_url="https://example.com/v1", api_key="sk-two", model="gpt-5-mini")
+    client = AsyncOpenAI(http_client=http_client([here, there], Policy(delay="p95")))
+    ```
     """
     return _client(library, "AsyncClient", "HedgeTransport", targets, policy, options)
 
@@ -47,7 +56,16 @@ def http_client_sync(
 def http_client_sync(
     targets: Sequence[HttpTarget], policy: Policy = _NONE, *, library: str = "httpx2", **options: Any
 ) -> Any:
-    """As `http_client`, for sync SDKs: OpenAI(http_client=http_client_sync([...]))."""
+    """As `http_client`, for sync SDKs; `targets`, `policy`, `library` and `options` are the same.
+
+    ```python
+    from openai import OpenAI
+    from hedgerow import HttpTarget, http_client_sync
+
+    one, other = HttpTarget(base_url="https://api.openai.com/v1"), HttpTarget(base_url="https://example.com/v1")
+    client = OpenAI(http_client=http_client_sync([one, other]))
+    ```
+    """
     return _client(library, "Client", "SyncHedgeTransport", targets, policy, options)
 
 

@@ -37,7 +37,7 @@ class Hedging:
         listeners: Sequence[Listener] = (),
         otherwise: Any = None,
     ) -> None:
-        """`targets` in the order in which they are asked; the first is the primary.
+        """`targets` in the order in which they are asked, the primary first; `policy` says when.
 
         `nonstream_as_stream` asks for whole answers as streams, so that their first token can decide as well.
         `allow`: what may be hedged although it costs or is kept twice: "n" (several choices), "audio", "store" (answers
