@@ -10,6 +10,7 @@ import pytest
 
 from hedgerow.errors import ConfigError
 from hedgerow.planner.columns import guessed
+from hedgerow.planner.log import TORN
 from hedgerow.planner.read import read
 
 
@@ -41,7 +42,17 @@ def test_columns_are_found_by_name_and_unit(tmp_path: Path) -> None:
 
 
 def test_every_bad_row_is_counted_by_its_reason(tmp_path: Path) -> None:
-    rows = ["1,0.5,ok", "2,nan,ok", "3,-1,ok", "4,90000,ok", "5,,ok", "6,0.7,error", "7,1,2,3,4", ",0.5,ok"]
+    rows = [
+        "1,0.5,ok",
+        "2,nan,ok",
+        "3,-1,ok",
+        "4,90000,ok",
+        "5,,ok",
+        "6,0.7,error",
+        "7,1,2,3,4",
+        ",0.5,ok",
+        "8,soon,ok",
+    ]
     log, _ = read(written(tmp_path, "at,ttft_s,status\n" + "\n".join(rows) + "\n"))
     assert len(log) == 2
     assert log.read == len(rows)
@@ -49,7 +60,7 @@ def test_every_bad_row_is_counted_by_its_reason(tmp_path: Path) -> None:
         "a latency of more than a day": 1,
         "a latency that is no number": 1,
         "a negative latency": 1,
-        "no latency, or none that is a number": 1,
+        "no latency, or none that is a number": 2,
         "no time": 1,
         "a line that is not like the others": 1,
     }
@@ -74,6 +85,19 @@ def test_a_duration_without_a_unit_is_told_by_its_size(tmp_path: Path, numbers: 
     assert not log.of_first_token
 
 
+def test_lines_that_are_torn_are_counted_once(tmp_path: Path) -> None:
+    rows = [f"{number},{0.5 if number % 10 else '0.5,0.7'}" for number in range(1, 101)]
+    log, source = read(written(tmp_path, "at,ttft\n" + "\n".join(rows) + "\n"))
+    assert (len(log), dict(source.bad)) == (90, {TORN: 10})
+
+
+def test_zero_is_no_time_to_the_first_token_and_no_latency(tmp_path: Path) -> None:
+    text = "at,ttft_s,total_s\n1,0,0.5\n2,0,0.75\n3,0.25,1\n4,0,0\n"
+    log, source = read(written(tmp_path, text))
+    assert list(log.ttft) == [0.5, 0.75, 1.0]
+    assert (dict(source.bad), source.of_first_token) == ({"a latency of zero": 1}, False)
+
+
 def test_what_is_said_wins_over_what_is_guessed(tmp_path: Path) -> None:
     log, source = read(written(tmp_path, "ttft,odd name\n1,500\n2,600\n"), ["ttft=odd name:ms"])
     assert source.columns == (("ttft", "odd name", "milliseconds"),)
@@ -87,6 +111,7 @@ def test_what_is_said_wins_over_what_is_guessed(tmp_path: Path) -> None:
         ("nothing=a", "FIELD is one of at, end"),
         ("ttft=b", "no such column; it has a"),
         ("ttft=a:weeks", "weeks is no unit"),
+        ("cost=a:ms", "only times have a unit"),
     ],
 )
 def test_an_option_that_cannot_be_says_what_can(option: str, says: str) -> None:

@@ -117,6 +117,8 @@ def _said(option: str, columns: Sequence[str]) -> tuple[str, Column]:
     name, colon, unit = name.rpartition(":")
     if name not in columns or not colon:
         raise ConfigError([f"--map {option}: the log has no such column; it has {', '.join(columns)}"])
+    if field not in (*TIMES, *DURATIONS):
+        raise ConfigError([f"--map {option}: only times have a unit"])
     if unit not in _UNITS:
         raise ConfigError([f"--map {option}: {unit} is no unit; one of {', '.join(_UNITS)} is"])
     return field, Column(name, _UNITS[unit])

@@ -60,7 +60,7 @@ def read(
         files = found(given, Path(name))
         for number, file in enumerate(files):
             reading.take(file, number / len(files), 1 / len(files))
-        log, started_at = log_of(database, reading.torn())
+        log, started_at = log_of(database, reading.torn)
         notes = (*reading.notes, *_failures(database))
         nothing = _empty(database)
     return replace(log, notes=notes), Source(
@@ -109,6 +109,7 @@ class _Reading:
     ) -> None:
         self._database, self._folder, self._said, self._timezone = database, folder, said, timezone
         self._progress = progress
+        self.torn = 0
         # as dictionaries, since they keep an order and nothing twice
         self.notes: dict[str, None] = {}
         self.formats: dict[str, None] = {}
@@ -126,9 +127,11 @@ class _Reading:
         content = table(self._database, file)
         try:
             taken = self._taken(file, content)
+            before = self._rejected()
             self._insert(taken.query(), lambda part: self._tell(name, done + part * share))
         except duckdb.Error as error:
             raise unreadable(file, error) from None
+        self.torn += self._rejected() - before
         self.formats[f"{taken.shape.name} ({file.kind})" if taken.shape.name else file.kind] = None
         for field, column in taken.columns.items():
             self.columns[field, column.name, column.words(field)] = None
@@ -212,12 +215,13 @@ class _Reading:
                 share = max(share, self._database.query_progress() / 100)  # -1 where there is nothing to be said
                 tell(share)
         finally:
-            self._database.interrupt()
+            if thread.is_alive():
+                self._database.interrupt()
             thread.join()
         if failed:
             raise failed[0]
 
-    def torn(self) -> int:
+    def _rejected(self) -> int:
         """Lines of CSV files that DuckDB could not make a row of, by its own record of them."""
         import duckdb
 

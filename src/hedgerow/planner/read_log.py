@@ -78,6 +78,7 @@ def _reason(timed: bool, of_first: bool) -> str:
         when {latency} is null then {text(NO_FIRST)}
         when isnan({latency}) or isinf({latency}) then 'a latency that is no number'
         when {latency} < 0 then {text(NEGATIVE)}
+        when {latency} = 0 then 'a latency of zero'
         when {latency} > {LONGEST} then 'a latency of more than a day'
         when ttft > total * 1.001 + 0.001 then {text(LATE_FIRST)}
         when {"sent is null" if timed else "false"} then 'no time'

@@ -89,7 +89,7 @@ class Taken:
 _TIDY = """
 select
     coalesce(f_at, f_end - f_total, f_first - f_ttft) as sent,
-    coalesce(f_ttft, f_first - f_at) as ttft,
+    nullif(coalesce(f_ttft, f_first - f_at), 0) as ttft,  -- 0 is how many logs write that there is none
     coalesce(f_total, f_end - f_at) as total,
     f_input_tokens, f_output_tokens, f_cost,
     coalesce(
