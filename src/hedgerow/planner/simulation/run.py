@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from hedgerow.alarm import Alarm
 from hedgerow.events import BreakerChanged, BreakerState, Event, Failure, Headers, Reason, Role
 from hedgerow.hedger import Hedger
+from hedgerow.lab.latency import bits
 from hedgerow.planner.clock import Clock
 from hedgerow.planner.flight import BreakOff, Flight
 from hedgerow.planner.replay import REFRESH
@@ -62,7 +63,7 @@ class Tally:
         """Targets whose answers won."""
         self.limited: Counter[Role] = Counter()
         """Attempts that were turned away by a rate limit."""
-        self.busy: float | None = None
+        self.busy = 0.0
         """Seconds of work that servers did while it lasted."""
 
 
@@ -88,7 +89,7 @@ class Simulator:
         self.alarm = Alarm(cast("asyncio.AbstractEventLoop", self.clock))
         self.told = Told(policy, phases)
         self.tally = self.told.tallies[0]
-        shared = staged.shared(Random(seed).random)  # noqa: S311  # a simulation, not a secret
+        shared = staged.shared(Random(bits(seed, "policy")).random)  # noqa: S311  # a simulation, not a secret
         self.hedger = Hedger(
             staged.name, staged.places, policy, listeners=[self], health=staged.health(), shared=shared
         )
@@ -101,44 +102,38 @@ class Simulator:
 
     def run(self, arrivals: Sequence[float], starts: Sequence[float], progress: Progress) -> Told:
         """Let requests come at these times; phase after phase begins at `starts`, the first of which is 0."""
-        refresh_at, phase, busy = REFRESH, 0, 0.0
+        self._until, self._busy = arrivals[-1], 0.0
+        for phase, start in enumerate(starts[1:], 1):
+            self.clock.call_at(start, self._turn, phase)
+        self.clock.call_at(REFRESH, self._refresh)
         for index, at in enumerate(arrivals):
-            while refresh_at <= at or (phase + 1 < len(starts) and starts[phase + 1] <= at):
-                if phase + 1 < len(starts) and starts[phase + 1] <= refresh_at:
-                    phase += 1
-                    busy = self._turn(starts[phase], phase, busy)
-                else:
-                    self._refresh(refresh_at)
-                    refresh_at += REFRESH
             self.clock.run_until(at)
             for cap in self.told.caps:
                 cap.request(at)
             _Flight(self, index, at).start()
             if index % _STEP == 0:
                 progress(index)
-        self._work_done(busy)
+        self._count_work()
         self.clock.run()
         progress(len(arrivals))
         return self.told
 
-    def _turn(self, at: float, phase: int, busy: float) -> float:
+    def _turn(self, phase: int) -> None:
         """A phase begins."""
-        self.clock.run_until(at)
-        busy = self._work_done(busy)
+        self._count_work()
         self.tally = self.told.tallies[phase]
-        return busy
 
-    def _work_done(self, before: float) -> float:
-        busy = self.world.busy
-        if busy is None:
-            return 0.0
-        self.tally.busy = (self.tally.busy or 0.0) + busy - before
-        return busy
+    def _count_work(self) -> None:
+        if (busy := self.world.busy) is not None:
+            self.tally.busy += busy - self._busy
+            self._busy = busy
 
-    def _refresh(self, at: float) -> None:
-        self.clock.run_until(at)
-        for _ in self.hedger.refreshing(at):
+    def _refresh(self) -> None:
+        now = self.clock.now
+        for _ in self.hedger.refreshing(now):
             pass
+        if now < self._until:
+            self.clock.call_at(now + REFRESH, self._refresh)
 
 
 class _Flight(Flight):

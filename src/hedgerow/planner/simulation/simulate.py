@@ -56,7 +56,7 @@ def simulate(
         without=runs.numbers(without.tallies, times.total),
         hedged=runs.numbers(hedged.tallies, times.total),
     )
-    hedges = _capped(hedged.hedges)
+    hedges, failovers = _capped(hedged.hedges), _capped(hedged.failovers)
     return Simulation(
         version=hedgerow.__version__,
         seed=options.seed,
@@ -70,10 +70,10 @@ def simulate(
         phases=phases,
         total=total,
         hedges=hedges,
-        failovers=_capped(hedged.failovers),
+        failovers=failovers,
         breakers=tuple(BreakerChange(each.target, each.state, each.at, each.why) for each in hedged.breakers),
-        verdict=verdict_of(staged.policy, total, phases, hedges),
-        notes=notes_of(staged, scenario),
+        verdict=verdict_of(staged.policy, total, phases, hedges, failovers),
+        notes=notes_of(staged, scenario, total.without),
     )
 
 
@@ -112,7 +112,7 @@ class _Runs:
         answered = sorted(each for each in took if not isnan(each))
         at = [_at(answered, len(took), p) for p in (0.5, 0.95, 0.99, 0.999)]
         queue = self._scenario.queue
-        busy = sum(tally.busy or 0.0 for tally in tallies)
+        busy = sum(tally.busy for tally in tallies)
         return Numbers(
             requests=len(took),
             failed=len(took) - len(answered),

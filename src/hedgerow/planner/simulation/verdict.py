@@ -16,11 +16,15 @@ from hedgerow.units import show_percent
 
 PAYS, HURTS = 0.1, 0.05
 """By how much p99 must fall for hedging to pay, and rise for it to hurt."""
-_FAILURES = 0.001
-"""A share of requests that fail, more or less, which matters as well."""
+_FAILURES, _SOME = 0.001, 5
+"""Requests that fail, more or less, which matter as well: that share of all, and at least so many."""
+_ENOUGH = 1_000
+"""Requests that a p99 should rest on."""
 
 
-def verdict_of(policy: Policy, total: Phase, phases: Sequence[Phase], hedges: Capped | None) -> Verdict:
+def verdict_of(
+    policy: Policy, total: Phase, phases: Sequence[Phase], hedges: Capped | None, failovers: Capped | None
+) -> Verdict:
     """Of the whole, and what to know of single phases."""
     if not total.hedged.hedges and not policy.chain:
         return Verdict("off", _why_none(total.hedged))
@@ -30,7 +34,10 @@ def verdict_of(policy: Policy, total: Phase, phases: Sequence[Phase], hedges: Ca
         "little": "Hedging buys little here",
         "hurts": "Hedging hurts here",
     }
-    text = f"{begins[word]}: {_changes(total)}, for {_price(total.hedged, hedges)}."
+    launched, cap = (total.hedged.failovers, failovers) if policy.chain else (total.hedged.hedges, hedges)
+    share = percent(launched / max(total.hedged.requests, 1))
+    capped = "no cap on their number" if cap is None else f"cap: {cap.words}"
+    text = f"{begins[word]}: {_changes(total)}, for {share} more attempts ({capped})."
     return Verdict(word, " ".join([text, *_more(total, phases, word)]))
 
 
@@ -44,10 +51,10 @@ def _why_none(hedged: Numbers) -> str:
 
 def _judged(phase: Phase) -> Word:
     without, hedged = phase.without, phase.hedged
-    failed = (hedged.failed - without.failed) / max(without.requests, 1)
-    if failed > _FAILURES or (hedged.p99 is None and without.p99 is not None):
+    more, some = hedged.failed - without.failed, max(_FAILURES * without.requests, _SOME)
+    if more >= some or (hedged.p99 is None and without.p99 is not None):
         return "hurts"
-    if failed < -_FAILURES or (without.p99 is None and hedged.p99 is not None):
+    if more <= -some or (without.p99 is None and hedged.p99 is not None):
         return "pays"
     if without.p99 is None or hedged.p99 is None:
         return "little"
@@ -76,18 +83,13 @@ def _p99(phase: Phase) -> str:
     return f"p99 goes from {seconds(before)} to {seconds(after)} ({change(after / before - 1.0)})"
 
 
-def _price(hedged: Numbers, hedges: Capped | None) -> str:
-    spent = f"{percent(hedged.extra)} more attempts"
-    return f"{spent} (no cap)" if hedges is None else f"{spent} (cap: {hedges.words})"
-
-
 def _more(total: Phase, phases: Sequence[Phase], word: Word) -> Iterator[str]:
     before, after = total.without, total.hedged
     if before.load is not None and after.load is not None:
         yield f"The servers' load goes from {percent(before.load)} to {percent(after.load)}."
-    if len(phases) > 1:
+    if len(phases) > 1 and word != "hurts":
         for phase in phases:
-            if phase.hedged.requests and word != "hurts" and _judged(phase) == "hurts":
+            if phase.hedged.requests >= _ENOUGH and _judged(phase) == "hurts":
                 yield f"Not in '{phase.name}': there {_changes(phase)}."
     limited = after.limited.get("hedge", 0)
     if limited:
@@ -119,8 +121,8 @@ def _law(law: Law) -> str:
     return f"p50 {seconds(law.p50)}, p95 {seconds(law.p95)}, tail index {shape.index:.3g}"
 
 
-def notes_of(staged: Staged, scenario: Scenario) -> tuple[str, ...]:
-    """What of this route is not simulated."""
+def notes_of(staged: Staged, scenario: Scenario, without: Numbers) -> tuple[str, ...]:
+    """What of this route is not simulated, or hardly."""
     policy, conditions = staged.policy, staged.policy.conditions
     notes = []
     if policy.gates is not None:
@@ -133,4 +135,8 @@ def notes_of(staged: Staged, scenario: Scenario) -> tuple[str, ...]:
         notes.append("all targets are the same servers in this scenario")
     if scenario.limits is not None and len(staged.targets) == 1:
         notes.append("there is one target, and so one rate limit, that of the primary")
+    if scenario.limits is not None and not without.limited:
+        notes.append("no request met a rate limit, with so few of them: take more (--requests)")
+    if without.requests < _ENOUGH:
+        notes.append(f"a p99 of {without.requests:,} requests says little: take more (--requests)")
     return tuple(notes)

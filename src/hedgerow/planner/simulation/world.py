@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import log
 from random import Random
 
-from hedgerow.lab.latency import LatencyModel
+from hedgerow.lab.latency import LatencyModel, bits
 from hedgerow.planner.clock import Clock
 from hedgerow.planner.flight import BreakOff
 from hedgerow.planner.simulation.fleet import Fleet
@@ -29,7 +29,7 @@ class Times:
         self.arrivals = self._arrivals([phase.rate * rate for phase in phases], requests, seed)
 
     def _arrivals(self, rates: Sequence[float], requests: int, seed: int) -> list[float]:
-        chance, at, phase, found = Random(seed), 0.0, 0, []  # noqa: S311  # a simulation, not a secret
+        chance, at, phase, found = Random(bits(seed, "arrivals")), 0.0, 0, []  # noqa: S311  # a simulation, not a secret
         for _ in range(requests):
             wait = -log(1.0 - chance.random())
             while phase + 1 < len(rates) and at + wait / rates[phase] > self.starts[phase + 1]:
@@ -50,7 +50,6 @@ class Targets:
 
     def __init__(self, staged: Staged, scenario: Scenario, times: Times, rate: float, seed: int) -> None:
         self.clock = Clock()
-        self._starts = times.starts
         self._fleet, self._queue, self._rate = None, scenario.queue, rate
         if scenario.queue is not None:
             self._fleet = Fleet(self.clock, scenario.queue.servers, cancels=scenario.queue.cancels)
@@ -63,10 +62,9 @@ class Targets:
             weather = [_weather(phase, primary=primary) for phase in scenario.phases]
             upstreams[name] = Upstream(name, seed, self.clock, self._work(model), _Forecast(times.starts, weather))
         candidates = [place.candidate for place in staged.places]
-        walls = {(each.target, each.account): _wall(scenario, staged, each.target, rate) for each in candidates}
-        self.walls = walls
+        self.walls = {(each.target, each.account): _wall(scenario, staged, each.target, rate) for each in candidates}
         """By target and account."""
-        self._places = [(upstreams[each.target], walls[each.target, each.account]) for each in candidates]
+        self._places = [(upstreams[each.target], self.walls[each.target, each.account]) for each in candidates]
 
     def send(self, which: int, key: str, head: Head, done: Done) -> BreakOff:
         """As `run.World`."""
