@@ -94,6 +94,11 @@ def slower(log: Log) -> Log:
     return replace(log, ttft=np.where((log.target == 0) & (np.arange(N) > N // 2), log.ttft * 1.6, log.ttft))
 
 
+def longer(log: Log) -> Log:
+    tokens = np.where(np.arange(N) < N // 2, 200, 8_000)
+    return replace(log, input_tokens=tokens, ttft=log.ttft**0.3 * tokens**0.9)
+
+
 def bad(**reasons: int) -> Callable[[Log], Log]:
     return lambda log: replace(log, bad=reasons, read=N + sum(reasons.values()))
 
@@ -116,7 +121,8 @@ def doubled(log: Log) -> Log:
         (slow_together, {"correlated"}, "a and b are slow at the same time (rank correlation 0.7"),
         (out, {"outage"}, "a was out once; at the longest (13.1 minutes, 50 attempts"),
         (failing, {"failing"}, "4.9 % of the attempts at b failed"),
-        (slower, {"changed"}, "a has changed: its p50 was 979 ms in the first half of the log and 1.58 s"),
+        (longer, {"slow_because_long"}, "prompt size explains"),
+        (slower, {"changed"}, "a has changed: its p50 was 978 ms in the first half of the log and 1.58 s"),
         (
             bad(**{"no time": 2_000, "no latency": 10}),
             {"many_bad_rows"},

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import inf, isfinite, sqrt
+from math import inf, sqrt
 
 import numpy as np
 
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Finding
-from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics, quantile
+from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics, quantile, without_size
 from hedgerow.report.words import percent, pnn, seconds
 
 SMALL_TAIL = 4.0
@@ -82,8 +82,12 @@ def _at(log: Log, of: TargetStatistics, p: float) -> Quantile:
 
 
 def _took(log: Log, of: TargetStatistics) -> Floats:
-    own = (log.target == list(log.targets).index(of.target)) & ~log.failed
-    return log.of(own).ttft
+    return _own(log, of).ttft
+
+
+def _own(log: Log, of: TargetStatistics) -> Log:
+    """Its answers."""
+    return log.of((log.target == list(log.targets).index(of.target)) & ~log.failed)
 
 
 def _small_tail(of: TargetStatistics) -> Iterator[Finding]:
@@ -120,7 +124,13 @@ def _bursty(of: TargetStatistics) -> Iterator[Finding]:
 
 
 def _changed(log: Log, of: TargetStatistics) -> Iterator[Finding]:
-    took = _took(log, of)
+    took, sized = _took(log, of), ""
+    if of.explained is not None:  # prompts that grow are no change of a target
+        logs = np.log(np.maximum(took, 1e-6))
+        took, sized = (
+            np.exp(without_size(logs, _own(log, of).input_tokens)[0] + logs.mean()),
+            ", prompt sizes taken out",
+        )
     half = len(took) // 2
     for p in (0.5, 0.95):
         before, after = quantile(np.sort(took[:half]), p), quantile(np.sort(took[half:]), p)
@@ -128,7 +138,7 @@ def _changed(log: Log, of: TargetStatistics) -> Iterator[Finding]:
         if apart and not 1 / CHANGED < after.value / before.value < CHANGED:
             text = (
                 f"{of.target} has changed: its {pnn(p * 100)} was {seconds(before.value)} in the first half of the log "
-                f"and {seconds(after.value)} in the second. A fixed delay goes stale; `auto` follows."
+                f"and {seconds(after.value)} in the second{sized}. A fixed delay goes stale; `auto` follows."
             )
             yield Finding("changed", "warning", of.target, text)
             return
@@ -159,12 +169,13 @@ def span(of: float) -> str:
 
 
 def of_pairing(of: Pairing) -> Iterator[Finding]:
-    """What holds of two targets."""
-    if of.correlation >= CORRELATED and of.correlation > 3 / sqrt(of.n):
-        same = of.same_size
-        sized = f", {same:.2f} among prompts of the same size" if same is not None and isfinite(same) else ""
+    """What holds of two targets. That prompts are long at the same time is no reason; `slow_because_long` tells it."""
+    known = of.same_size is not None
+    correlation = of.same_size if of.same_size is not None else of.correlation
+    if correlation >= CORRELATED and correlation > 3 / sqrt(of.n):
         text = (
-            f"{of.first} and {of.second} are slow at the same time (rank correlation {of.correlation:.2f}{sized}): "
-            f"each is a worse backup for the other than its own numbers promise."
+            f"{of.first} and {of.second} are slow at the same time (rank correlation {correlation:.2f}"
+            f"{' among prompts of one size' if known else ''}): each is a worse backup for the other than its own "
+            f"numbers promise."
         )
         yield Finding("correlated", "warning", of.first, text)

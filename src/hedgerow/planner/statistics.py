@@ -107,7 +107,7 @@ def _of_target(log: Log, target: int) -> TargetStatistics:
     took, sizes = own.ttft[good], own.input_tokens[good]
     logs = np.log(np.maximum(took, 1e-6))
     known = bool((sizes > 0).any())
-    residual, explained = _without_size(logs, sizes) if known else (logs - logs.mean() if len(logs) else logs, None)
+    residual, explained = without_size(logs, sizes) if known else (logs - logs.mean() if len(logs) else logs, None)
     return TargetStatistics(
         target=log.targets[target],
         n=len(took),
@@ -157,8 +157,8 @@ def _by_size(own: Log) -> list[SizeStatistics]:
     return rows
 
 
-def _without_size(logs: Floats, tokens: np.ndarray) -> tuple[Floats, float]:
-    """Log latencies without what their prompts' lengths explain (a line through log-log), and that share."""
+def without_size(logs: Floats, tokens: np.ndarray) -> tuple[Floats, float]:
+    """Log latencies without what their prompts' lengths explain, with mean 0, and the share that these explain."""
     if len(logs) < 3:
         return logs - logs.mean() if len(logs) else logs, 0.0
     length = np.log(np.maximum(tokens, 1))
@@ -214,7 +214,7 @@ def pairings(log: Log, within: float = 2.0) -> list[Pairing]:
     """Of every two targets: attempts of one request, else those nearest in time, at most `within` seconds apart."""
     own = [log.of(~log.failed & (log.target == target)) for target in range(len(log.targets))]
     known = bool((log.input_tokens > 0).any())
-    rest = [_without_size(np.log(np.maximum(each.ttft, 1e-6)), each.input_tokens)[0] for each in own] if known else []
+    rest = [without_size(np.log(np.maximum(each.ttft, 1e-6)), each.input_tokens)[0] for each in own] if known else []
     found = []
     for first in range(len(own)):
         for second in range(first + 1, len(own)):
