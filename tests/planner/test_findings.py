@@ -164,7 +164,7 @@ def test_what_holds_of_many_targets_is_told_of_three() -> None:
     log = replace(sound(), target=np.arange(N) % 8, targets=[*"abcdefgh"])
     few = [each for each in found_in(log) if each.name == "few_samples"]
     assert [each.target for each in few] == ["a", "b", "c", None]
-    assert few[3].text == "The same (few_samples) holds 5 times more: d, e, f and others."
+    assert few[3].text == "The same (few_samples) holds of 5 more: d, e, f and others."
 
 
 def test_the_gravest_come_first() -> None:

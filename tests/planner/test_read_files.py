@@ -150,6 +150,8 @@ def test_values_may_have_units_of_their_own(tmp_path: Path) -> None:
         ("408", "failed"),
         ("timeout", "failed"),
         ("400", "refused for what was asked (HTTP 4xx)"),
+        ("http_400", "refused for what was asked (HTTP 4xx)"),
+        ("HTTP 200", "ok"),
         ("404 Not Found", "refused for what was asked (HTTP 4xx)"),
         ("cancelled", "left by its caller before its first token"),
         ("499", "left by its caller before its first token"),

@@ -52,7 +52,7 @@ def _shortened(found: Sequence[Finding]) -> Iterator[Finding]:
         if rest := those[MANY:]:
             targets = list(dict.fromkeys(str(finding.target) for finding in rest))
             names = ", ".join(targets[:MANY]) + (" and others" if len(targets) > MANY else "")
-            yield Finding(name, rest[0].severity, None, f"The same ({name}) holds {len(rest)} times more: {names}.")
+            yield Finding(name, rest[0].severity, None, f"The same ({name}) holds of {len(rest)} more: {names}.")
 
 
 def _of_rows(log: Log) -> Iterator[Finding]:

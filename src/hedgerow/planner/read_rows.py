@@ -21,9 +21,9 @@ OK, FAILED = "ok", "failed"
 _GOOD = (
     r"(?i)^\s*(ok|true|success|succeeded|successful|completed?|done|finished|default|debug|info|warning|won|kept|"
     r"rejected|failed_after_commit|stop|eos|length|end_turn|max_tokens|stop_sequence|tool_use|tool_calls|function_call|"
-    r"null|none|2\d\d(\.0|\D.*)?)?\s*$"
+    r"null|none|(http[ _-]?)?2\d\d(\.0|\D.*)?)?\s*$"
 )
-_REFUSED = r"^\s*4(0[0-79]|1\d|2[0-46-8]|31|51)(\.0|\D.*)?$"
+_REFUSED = r"(?i)^\s*(http[ _-]?)?4(0[0-79]|1\d|2[0-46-8]|31|51)(\.0|\D.*)?$"
 _CANCELLED = r"(?i)^\s*(499.*|client_gone|cancell?ed|aborted|client_closed.*)\s*$"
 _STATES = ((_REFUSED, REFUSED), (_CANCELLED, CANCELLED), ("^superseded$", SUPERSEDED), ("^(open|lost)$", OPEN))
 _NOTHING = r"(?i)^\s*(0|none|null|false|\{\}|\[\])?\s*$"
