@@ -110,6 +110,16 @@ def test_the_page_has_every_plot_and_needs_nothing_from_elsewhere() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_names_of_a_log_are_only_names() -> None:
+    name = "$\\frac{1}$ </text><script>alert(1)</script>"
+    only = msgspec.structs.replace(route(), primary=name, curves=((name, route().curves[0][1]),))
+    found = msgspec.structs.replace(plan(), routes=(only,))
+    page = render(found)
+    assert "<script" not in page
+    assert "$\\frac{1}$ &lt;/text&gt;" in page
+    assert name in shown(found, 130)
+
+
 def test_the_same_plan_gives_the_same_page_in_another_process() -> None:
     code = "from tests.planner.made import plan; from hedgerow.planner.page import render; print(render(plan()))"
     ran = subprocess.run(

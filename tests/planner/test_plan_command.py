@@ -131,6 +131,7 @@ targets:
 routes:
   fast: {targets: [a, west], hedge: {delay: DELAY, budget: 10%}}
   lost: {targets: [gone, a]}
+  both: {targets: [west, a], hedge: {mode: race}}
 """
 
 
@@ -139,9 +140,11 @@ def test_configurations_are_judged_side_by_side(run: Run, log: Path, tmp_path: P
         (tmp_path / name).write_text(COMPARED.replace("DELAY", delay))
     named = ("--as", "b=west", "--jobs", "1")
     found = json.loads(run(log, "--compare", "late.yaml", "good.yaml", *named, "--format", "json"))
-    good, late = found["judged"]
+    good, late, race, _ = found["judged"]
     assert (good["config"], good["targets"], good["delay"]) == ("good.yaml", ["a", "b"], "1s")
     assert late["expected"] == late["without"] == good["without"]
+    assert (race["targets"], race["delay"], race["budget"]) == (["b", "a"], "0 (a race of 2)", None)
+    assert race["expected"]["extra"] > 0.99
     assert value(good["expected"]) < value(good["without"]) * 0.7
     assert 0.02 < good["expected"]["extra"] < 0.1
     assert [note for note in found["notes"] if "route lost is left out: the log knows nothing of gone" in note]
@@ -181,7 +184,8 @@ def test_whoever_fails_more_than_the_quantile_allows_serves_worse() -> None:
         (["now.yaml", "--compare", "new.yaml"], "name one before it"),
         (["LOG", "--compare", "no.yaml"], "no.yaml: there is no such file"),
         (["LOG", "--compare", "now.yaml", "--as", "c"], "--as c: expected NAME=TARGET"),
-        (["LOG", "--compare", "now.yaml", "--as", "c=a"], "--as c=...: the log has no such target"),
+        (["LOG", "--compare", "now.yaml", "--as", "c=a"], "--as c=a: the log has no such target"),
+        (["LOG", "--compare", "now.yaml", "--as", "a=east"], "--as a=east: no configuration has such a target"),
         (["LOG", "--compare", "now.yaml", "--write-config", "w.yaml"], "--write-config goes with no --compare"),
         (["LOG", "--as", "a=b"], "--as goes with --compare"),
     ],

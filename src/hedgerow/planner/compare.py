@@ -20,6 +20,7 @@ from hedgerow.planner.plan import Outcome, Source
 from hedgerow.planner.search import Options, judge
 from hedgerow.planner.trial import Progress
 from hedgerow.policy.health import Watch
+from hedgerow.policy.settings import Policy
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +69,9 @@ def compare(
     """
     judged: list[Judged] = []
     notes: list[str] = []
-    for file in files:
-        settings = load(file, _AnyKey(os.environ))
+    every = [(file, load(file, _AnyKey(os.environ))) for file in files]
+    _check(names, log, [settings for _, settings in every])
+    for file, settings in every:
         found = _Config(str(file), settings, _by_config(log, settings, names))
         for route in settings.routes:
             if (why := found.missing(route)) is not None:
@@ -100,13 +102,33 @@ def served(expected: Outcome, target: float) -> tuple[float, float]:
     return (expected.failed if expected.failed > 1.0 - target else 0.0), value
 
 
+def _check(names: Mapping[str, str], log: Log, every: Sequence[Settings]) -> None:
+    """Raises `ConfigError` for names that neither side has."""
+    there = {target for settings in every for target in settings.targets}
+    problems = [
+        f"--as {name}={other}: the log has no such target; it has {', '.join(sorted(log.targets))}"
+        for name, other in names.items()
+        if name not in log.targets
+    ]
+    problems += [
+        f"--as {name}={other}: no configuration has such a target; there are {', '.join(sorted(there))}"
+        for name, other in names.items()
+        if other not in there
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
 def _by_config(log: Log, settings: Settings, names: Mapping[str, str]) -> dict[str, str]:
     """Of the configuration's targets the log's names."""
-    for name in names:
-        if name not in log.targets:
-            raise ConfigError([f"--as {name}=...: the log has no such target; it has {', '.join(sorted(log.targets))}"])
     found = {name: name for name in log.targets if name in settings.targets}
     return found | {other: name for name, other in names.items() if other in settings.targets}
+
+
+def _delay(policy: Policy) -> str:
+    if policy.width > 1:
+        return f"0 (a race of {policy.width})"
+    return "never (a chain)" if policy.chain else str(policy.delay)
 
 
 class _Config:
@@ -136,7 +158,7 @@ class _Config:
             config=self._file,
             route=route,
             targets=names,
-            delay=str(policy.delay),
+            delay=_delay(policy),
             budget=settings.hedge.cap,
             without=without,
             expected=expected,

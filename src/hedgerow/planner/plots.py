@@ -112,7 +112,7 @@ def _times_up(axes: Axes) -> None:
     """Times from bottom to top, on a log scale with a name for each step."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    within = (1, 1.5, 2, 3, 4, 5, 7) if high < low * 12 else (1, 2, 5) if high < low * 60 else (1,)
+    within = (1, 1.5, 2, 3, 4, 5, 7) if high < low * 12 else (1, 2, 5) if high < low * 400 else (1,)
     steps = [each * 10.0**power for power in range(-4, 5) for each in within]
     axes.set_yticks([each for each in steps if low <= each <= high])
     axes.yaxis.set_major_formatter(FuncFormatter(plain_seconds))

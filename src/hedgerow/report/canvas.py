@@ -26,6 +26,7 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "text.color": INK,
+    "text.parse_math": False,  # a name may have dollar signs
     "xtick.color": INK,
     "ytick.color": INK,
     "grid.color": FAINT,
