@@ -120,3 +120,8 @@ def test_targets_that_are_slow_together_are_found() -> None:
     log = replace(log, at=np.repeat(np.arange(500.0), 2))
     (pair,) = pairings(log)
     assert pair.correlation > 0.9
+
+
+def test_a_target_with_one_attempt_goes_together_with_none() -> None:
+    log = log_of(np.random.default_rng(8).lognormal(0.0, 1.0, 100), target=np.arange(100) // 99)
+    assert pairings(replace(log, at=log.at / 100)) == []

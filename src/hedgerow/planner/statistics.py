@@ -13,6 +13,8 @@ from hedgerow.planner.log import Floats, Ints, Log
 from hedgerow.policy.latency.cells import SIZES
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
+ENOUGH = 20
+"""Different attempts of each of two targets that it takes to say how they go together."""
 NEAR = 5
 """Places up to which another request of the same target counts as near in time."""
 
@@ -219,7 +221,7 @@ def pairings(log: Log, within: float = 2.0) -> list[Pairing]:
     for first in range(len(own)):
         for second in range(first + 1, len(own)):
             a, b = _together(own[first], own[second], within)
-            if len(a) < 20:
+            if len(np.unique(b)) < ENOUGH:  # one of a few may be the nearest to many
                 continue
             whole = _rank_correlation(own[first].ttft[a], own[second].ttft[b])
             same = _rank_correlation(rest[first][a], rest[second][b]) if known else None
