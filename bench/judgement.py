@@ -78,7 +78,7 @@ class Bench:
             self.judge.choose(Ask("r", True, tokens), self.hedger._candidates, self.now)
         for _ in self.hedger.refreshing(self.now):
             pass
-        self.hedger.reported(self.places[0], HEAD, self.now)
+        self.hedger.reported(self.places[0], HEAD, self.now, self.now)
         self.ask = self.make_ask()
         self.choice = self.judge.choose(self.ask, self.hedger._candidates, self.now)
         self.order = self.hedger.health.order(self.hedger._candidates, self.now)
@@ -111,7 +111,7 @@ class Bench:
         self.hedger.launched(self.places[0], self.ask, Role.PRIMARY, self.now)
 
     def reported(self) -> None:
-        self.hedger.reported(self.places[0], HEAD, self.now)
+        self.hedger.reported(self.places[0], HEAD, self.now, self.now)
 
     def answered(self) -> None:
         self.hedger.answered(self.places[0], self.ask, self.now - 0.5, self.now)

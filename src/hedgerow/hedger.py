@@ -232,10 +232,10 @@ class Hedger:
         if event is not None:
             self.emit(event)
 
-    def reported(self, place: Place, headers: Headers, now: float) -> None:
+    def reported(self, place: Place, headers: Headers, launched_at: float, now: float) -> None:
         """An answer's head is here, which may say what is left of a rate limit."""
         # A client's own key says nothing of the next client's.
-        if place.own_key and (quota := self._judge.quota).due(place.candidate, now):
+        if place.own_key and (quota := self._judge.quota).due(place.candidate, now, launched_at):
             limits = rate_limits(headers)
             if limits is not None:
                 quota.learn(place.candidate, limits, now)

@@ -177,9 +177,9 @@ class Watched(Targets):
         return over
 
 
-def at_the_wall(hedge: str) -> tuple[Watched, Told]:
+def at_the_wall(hedge: str, window: str = "window: 5s") -> tuple[Watched, Told]:
     staged = stage(settings(hedge, "{first_token: 10m}"), None, source="")
-    what = read(Scenario, BUILTIN["wall"].replace("window: 20s", "window: 5s"), "wall")
+    what = read(Scenario, BUILTIN["wall"].replace("window: 20s", window), "wall")
     times = Times(what.phases, 3_000, 20.0, 1)
     targets = Watched(staged, what, times, 20.0, 1)
     run = Simulator(staged, staged.policy, targets, len(what.phases), 1)
@@ -196,6 +196,12 @@ def test_at_the_wall_hedges_leave_the_backup_what_others_need() -> None:
     assert told.tallies[1].limited[Role.PRIMARY] > 50
     eaten, _ = at_the_wall(f"{{{eager}, quota_keep: 0%, quota_share: 100%}}")
     assert min(eaten.left) < 0.1
+
+
+def test_heads_that_come_late_and_overtake_each_other_do_not_mislead() -> None:
+    """A slow answer's head says what was left long ago; it does not undo what is known since."""
+    kept, _ = at_the_wall(f"{{delay: 500ms, budget: 60%, {ANY_LATENESS}}}", "window: 20s, late: true")
+    assert sum(left < 0.2 for left in kept.left) < 0.01 * len(kept.left)
 
 
 QUEUE = "{{about: -, queue: {{servers: 10, load: 60%, cancels: {cancels}}}, phases: [{{name: all}}]}}"

@@ -40,7 +40,7 @@ def run(*arguments: str) -> int:
 
 def test_same_configuration_scenario_and_seed_same_bytes(folder: Path) -> None:
     """In processes whose hashes differ."""
-    command = [sys.executable, "-m", "hedgerow", "simulate", "--route", "chat", "-s", "outage", "--requests", "1000"]
+    command = [sys.executable, "-m", "hedgerow", "simulate", "--route", "chat", "-s", "outage", "--requests", "300"]
     told = [
         subprocess.run(
             [*command, "--format", "json"],
@@ -55,7 +55,7 @@ def test_same_configuration_scenario_and_seed_same_bytes(folder: Path) -> None:
     assert told[0].stderr == b""
     found = json.loads(told[0].stdout)
     assert found["scenario"] == "outage"
-    assert found["total"]["hedged"]["requests"] == 1000
+    assert found["total"]["hedged"]["requests"] == 300
     assert [phase["name"] for phase in found["phases"]] == ["before", "outage", "after"]
 
 

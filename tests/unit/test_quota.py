@@ -131,8 +131,21 @@ class TestCarriedForward:
 
     def test_reports_are_read_now_and_then_of_each_target(self) -> None:
         quota = Quota()
-        assert [quota.due(B, now) for now in (5.0, 5.0, 5.0 + REFRESH / 2, 5.0 + REFRESH)] == [True, False, False, True]
-        assert quota.due(A, 5.0)
+        assert [quota.due(B, now, now) for now in (5.0, 5.0, 5.0 + REFRESH / 2, 5.0 + REFRESH)] == [
+            True,
+            False,
+            False,
+            True,
+        ]
+        assert quota.due(A, 5.0, 5.0)
+
+    def test_a_report_on_what_was_left_before_another_request_is_old_news(self) -> None:
+        quota = Quota()
+        assert quota.due(B, 5.0, 4.0)
+        assert not quota.due(B, 30.0, 3.0)
+        assert quota.due(A, 30.0, 3.0)
+        assert quota.due(B, 30.0, 4.0)
+        assert not quota.due(B, 31.0, 3.9)
 
 
 class TestKept:

@@ -101,7 +101,7 @@ class Attempt(Forwarder):
         self.headers_at = now = self._time()
         self.status = status
         self.headers = headers
-        flight.route.hedger.reported(self.target.place, headers, now)
+        flight.route.hedger.reported(self.target.place, headers, self.launched_at, now)
         if flight.protocol.accepts_head:
             self.scanner = flight.question.scanner(headers)
             self.first_token_at = self.last_data_at = now

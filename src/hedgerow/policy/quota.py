@@ -86,23 +86,25 @@ class Quota:
     Only targets with a key of our own belong here: the limits of a client's key say nothing about the next client.
     """
 
-    __slots__ = ("_due", "_limited", "reported")
+    __slots__ = ("_asked", "_due", "_limited", "reported")
 
     def __init__(self) -> None:
         self._due: dict[_Key, float] = {}
+        self._asked: dict[_Key, float] = {}
         self.reported: dict[_Key, _Levels] = {}
         """What targets said is left of their limits; nothing need be told as `spent` before one has said anything."""
         self._limited: dict[str, float] = {}
 
-    def due(self, candidate: Candidate, now: float) -> bool:
+    def due(self, candidate: Candidate, now: float, launched_at: float) -> bool:
         """Whether the headers of an answer of this target should be read now; then not again for `REFRESH` seconds.
 
-        So reading them costs a busy target next to nothing.
+        So reading them costs a busy target next to nothing. What says how much was left before a request that one has
+        heard of already is old news: some heads come with the first token, and a slow one may be half a minute late.
         """
         key = (candidate.target, candidate.account)
-        if now < self._due.get(key, now):
+        if now < self._due.get(key, now) or launched_at < self._asked.get(key, launched_at):
             return False
-        self._due[key] = now + REFRESH
+        self._due[key], self._asked[key] = now + REFRESH, launched_at
         return True
 
     def learn(self, candidate: Candidate, limits: RateLimits, now: float) -> None:

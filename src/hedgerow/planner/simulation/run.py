@@ -160,12 +160,12 @@ class _Flight(Flight):
             self._tally.hedges += 1
             if told.hedges is not None:
                 told.hedges.attempt(now)
-        head, done = partial(self._head, which), partial(self._done, attempt, role)
+        head, done = partial(self._head, which, now), partial(self._done, attempt, role)
         return self._simulator.world.send(which, self.ask.request_id, head, done)
 
-    def _head(self, which: int, headers: Headers) -> None:
+    def _head(self, which: int, launched_at: float, headers: Headers) -> None:
         hedger = self._simulator.hedger
-        hedger.reported(hedger.places[which], headers, self._simulator.clock.now)
+        hedger.reported(hedger.places[which], headers, launched_at, self._simulator.clock.now)
 
     def _done(self, attempt: int, role: Role, failure: Failure | None) -> None:
         if failure is not None and failure.status == 429:
