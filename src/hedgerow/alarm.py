@@ -76,13 +76,17 @@ class Alarm:
         now = max(self.time(), self._armed_for)
         self._timer = None
         self._armed_for = -inf  # those woken may set themselves anew: arm once, at the end
-        while self._heap and self._heap[0][0] <= now:
-            when, _, sleeper = heappop(self._heap)
-            if sleeper.wake_at == when:
+        while self._heap:
+            when, _, sleeper = self._heap[0]
+            stale = sleeper.wake_at != when
+            if when > now and not stale:  # for one that is stale nobody need be woken again
+                break
+            heappop(self._heap)
+            if stale:
+                self._stale -= 1
+            else:
                 sleeper.wake_at = inf
                 self._wake(sleeper, now)
-            else:
-                self._stale -= 1
         self._armed_for = inf
         if self._heap:
             self._arm(self._heap[0][0])

@@ -10,6 +10,7 @@ import pytest
 
 import hedgerow
 from hedgerow import Breaker, EveryAttemptFailed, Hedger, Outage, Policy, hedge
+from hedgerow.client import calls
 from hedgerow.events import Reason
 from hedgerow.testing import VirtualLoop, run_virtual, scripted
 from tests.client.support import run
@@ -73,6 +74,20 @@ def test_mistakes_of_callers(call: Any, words: str) -> None:
 
 def test_a_budget_may_be_written_as_in_the_configuration() -> None:
     assert Policy(budget="5%").for_targets(2) == Policy(budget=0.05).for_targets(2)
+
+
+def test_what_was_called_before_is_known_again_by_what_it_is() -> None:
+    """A function that there is but once is not looked into each time; what is made anew for each call is."""
+    calls._same.clear()
+
+    async def main(_: VirtualLoop) -> None:
+        for number in range(3):
+            assert (await hedge(answer, answer, delay=1)).value == "answer"
+            assert (await hedge(lambda number=number: answer(number), answer, delay=1)).value == "answer"
+        assert (await hedge(answer, answer, delay=2)).value == "answer"
+
+    run(main)
+    assert [key[:3] for key in calls._same] == [(answer, answer, None)] * 2
 
 
 def test_a_sync_function_is_refused_where_it_is_found_out() -> None:

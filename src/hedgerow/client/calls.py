@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import FunctionType
 from typing import Any, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -42,6 +43,8 @@ _PASSING = frozenset(
 )
 """Rules that may be others for each call. They do not make another budget of it, nor something else to learn."""
 
+_same: dict[Any, tuple[Course, Call]] = {}
+"""Of calls with the very functions and options of an earlier one: what most code does."""
 _courses: OrderedDict[Any, tuple[Course, tuple[str, ...]]] = OrderedDict()
 _trunks: OrderedDict[Any, Course] = OrderedDict()
 
@@ -185,6 +188,29 @@ def _without_delay(mode: str, options: Options) -> dict[str, Any]:
 
 def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Course, Call]:
     """The course of earlier calls from the same place, and a call with the callables of now."""
+    key = (*callees, None, *options.items())
+    try:
+        same = _same.get(key)
+    except TypeError:  # something in it has no hash
+        return _found(callees, options)
+    if same is None:
+        last = all(map(_lasts, (*callees, *options.values())))
+        same = _found(callees, options)
+        if last:
+            if len(_same) >= KEPT:
+                _same.clear()
+            _same[key] = same
+    return same
+
+
+def _lasts(said: object) -> bool:
+    """Whether it is a plain value, or a function that there is but once: one that is made anew for each call is not."""
+    if isinstance(said, FunctionType):
+        return said.__closure__ is None and "<" not in said.__qualname__
+    return said is None or isinstance(said, float | int | str)
+
+
+def _found(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Course, Call]:
     pop = options.pop
     first_token, classify, checks = pop("first_token", None), pop("classify", None), checks_of(pop("gate", None))
     places = [place_of(each) for each in callees]

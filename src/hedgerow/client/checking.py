@@ -70,7 +70,7 @@ def functions(name: str, values: object) -> Sequence[Callable[..., Any]]:
 
 def arguments(args: object, kwargs: object) -> None:
     """Raises `TypeError` for what are no arguments of a call."""
-    if not isinstance(args, Sequence) or isinstance(args, str | bytes | bytearray):
+    if type(args) is not tuple and (not isinstance(args, Sequence) or isinstance(args, str | bytes | bytearray)):
         raise TypeError(f"args must be a tuple or list of arguments, not {args!r}: for one of them, args=({args!r},)")
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise TypeError(f"kwargs must be a dict of arguments, not {kwargs!r}")
