@@ -118,8 +118,14 @@ def test_times_are_where_they_say_or_where_one_says(
         duckdb.sql(f"copy (select {naive} as time, 0.5 as ttft_s) to '{path}'")
     _, source = read([path], timezone=timezone)
     assert source.started_at == datetime(2026, 7, 1, tzinfo=UTC).timestamp() + hour * 3600
-    naive_ones = "-" in written and len(written) == 19 and form == "csv"
+    naive_ones = "-" in written and len(written) == 19
     assert (f"times without a zone are taken as {timezone}" in source.notes) == naive_ones
+
+
+def test_days_of_parquet_are_times(tmp_path: Path) -> None:
+    duckdb.sql(f"copy (select date '2026-07-01' as date, 0.5 as ttft_s) to '{tmp_path}/a.parquet'")
+    _, source = read([tmp_path / "a.parquet"])
+    assert source.started_at == datetime(2026, 7, 1, tzinfo=UTC).timestamp()
 
 
 def test_a_zone_that_there_is_not(tmp_path: Path) -> None:

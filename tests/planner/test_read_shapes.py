@@ -343,9 +343,13 @@ def test_observations_of_langfuse(tmp_path: Path) -> None:
         }
 
     rows = [observed(0), observed(1, "SPAN"), observed(2, level="ERROR"), observed(3)]
-    log, source = read([written(tmp_path / "observations.jsonl", *rows)])
-    assert seen(log) == [(0.0, "gpt-5", 0.3, 31), (2.0, "gpt-5", None, 31), (3.0, "gpt-5", 0.3, 31)]
-    assert source.read == 3
+    lines = written(tmp_path / "observations.jsonl", *rows)
+    packed = "to_json(usage_details)::varchar as usage_details"  # as Langfuse has it in CSV
+    duckdb.sql(f"copy (select * replace ({packed}) from read_json('{lines}')) to '{tmp_path}/observations.csv'")
+    for path in (lines, tmp_path / "observations.csv"):
+        log, source = read([path])
+        assert seen(log) == [(0.0, "gpt-5", 0.3, 31), (2.0, "gpt-5", None, 31), (3.0, "gpt-5", 0.3, 31)]
+        assert source.read == 3
 
 
 def test_a_benchmark_of_vllm(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hedgerow.planner.read_files import File, found
 from hedgerow.planner.read_log import log_of
 from hedgerow.planner.read_rows import ROWS, Taken
 from hedgerow.planner.read_shapes import GENERIC, shape_of
-from hedgerow.planner.read_tables import Table, quoted, table, unreadable
+from hedgerow.planner.read_tables import DATED, Table, quoted, table, unreadable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -173,6 +173,9 @@ class _Reading:
         asked = {field: column for field, column in mapped.items() if field in (*TIMES, *DURATIONS)}
         asked = {field: column for field, column in asked.items() if _is_open(content, column)}
         found = dict(mapped)
+        naive = f"times without a zone are taken as {self._timezone}"
+        if any(field in TIMES and _is_naive(content, column) for field, column in mapped.items()):
+            self.notes[naive] = None
         if not asked:
             return found
         shown = ", ".join(
@@ -182,9 +185,9 @@ class _Reading:
         )
         rows = content.rows(list(dict.fromkeys(column.name for column in asked.values())))
         answers = iter(self._database.execute(f"select {shown} from ({rows} limit {_SAMPLE})").fetchone() or ())
-        for (field, column), median, naive in zip(asked.items(), answers, answers, strict=False):
-            if field in TIMES and naive:
-                self.notes[f"times without a zone are taken as {self._timezone}"] = None
+        for (field, column), median, count in zip(asked.items(), answers, answers, strict=False):
+            if field in TIMES and count:
+                self.notes[naive] = None
             if column.unit is None and median is not None:
                 found[field] = Column(column.name, _unit_of(field, median))
                 self.notes[f"`{column.name}` is taken as {found[field].words(field)}, by the size of its numbers"] = (
@@ -234,7 +237,12 @@ class _Reading:
 
 def _is_open(content: Table, column: Column) -> bool:
     """Whether its unit, or its zone, is to be told by what is in it."""
-    return not content.columns[column.name].startswith(("TIMESTAMP", "DATE")) and column.unit in (None, 1.0)
+    return not content.columns[column.name].startswith(DATED) and column.unit in (None, 1.0)
+
+
+def _is_naive(content: Table, column: Column) -> bool:
+    kind = content.columns[column.name]
+    return kind.startswith(DATED) and not kind.endswith("TIME ZONE")
 
 
 def _stem(file: File) -> str:

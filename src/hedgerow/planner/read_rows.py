@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hedgerow.planner.columns import DURATIONS, FIELDS, TIMES, Column
 from hedgerow.planner.log import CANCELLED, OPEN, REFUSED, SUPERSEDED, TORN
 from hedgerow.planner.read_shapes import Shape, named
-from hedgerow.planner.read_tables import Table, quoted, text
+from hedgerow.planner.read_tables import DATED, Table, quoted, text
 
 ROWS = """
 create table rows (
@@ -65,7 +65,7 @@ class Taken:
     def _field(self, field: str) -> str:
         value, column = self._text(field), self.columns.get(field)
         if field in TIMES or field in DURATIONS:
-            dated = column is not None and self.table.columns[column.name].startswith("TIMESTAMP")
+            dated = column is not None and self.table.columns[column.name].startswith(DATED)
             return f"epoch({value})" if dated else _seconds(value, field, 1.0 if column is None else column.unit or 1.0)
         if field in ("input_tokens", "output_tokens"):
             return f"try_cast(round(try_cast({value} as double)) as bigint)"

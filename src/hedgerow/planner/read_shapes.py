@@ -32,11 +32,13 @@ class Shape:
 
     def fitted(self, columns: Collection[str]) -> Shape:
         """What of it there is in a table with these columns."""
+        instead = {name: sql for name, sql in self.instead.items() if named(sql) <= set(columns)}
+        others = {name: Column(min(named(sql)), self.fields[name].unit) for name, sql in instead.items()}
         return Shape(
             self.name,
             self.needs,
-            {name: column for name, column in self.fields.items() if column.name in columns},
-            {name: sql for name, sql in self.instead.items() if named(sql) <= set(columns)},
+            others | {name: column for name, column in self.fields.items() if column.name in columns},
+            instead,
             [(sql, why) for sql, why in self.unusable if named(sql) <= set(columns)],
             self.where,
             self.notes,

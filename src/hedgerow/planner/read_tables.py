@@ -25,7 +25,8 @@ OBJECT = 16 << 20
 LARGEST = 4 << 30
 UNPACKED = 20
 """How many times as large a packed document may be."""
-_TIMES = ("TIMESTAMP", "DATE")
+DATED = ("TIMESTAMP", "DATE")
+"""How the names of types of points in time begin."""
 Way = tuple[str, ...]
 """The keys that lead into a row of JSON."""
 
@@ -87,7 +88,7 @@ def _parquet(database: DuckDBPyConnection, file: File) -> Table:
 
     def rows(names: Sequence[str]) -> str:
         shown = [
-            f"{quoted(name)}::timestamptz as {quoted(name)}" if columns[name].startswith(_TIMES) else quoted(name)
+            f"{quoted(name)}::timestamptz as {quoted(name)}" if columns[name].startswith(DATED) else quoted(name)
             for name in names
         ]
         return f"select {', '.join([*shown, 'false as torn'])} from {source}"
