@@ -106,9 +106,14 @@ def _choice(scene: Scene, backup: Backup, delay: str, chance: float, share: floa
     )
 
 
+def burst_of(scene: Scene, share: float) -> int:
+    """How many hedges may start in a row: the default, or a fifth of what a short log pays for."""
+    return min(_BURST, max(2, round(share * scene.split / 5)))
+
+
 def _budget(scene: Scene, share: float) -> dict[str, str]:
     """The share is all there is: nothing is earned by the minute, and in a short log less may start in a row."""
-    burst = min(_BURST, max(2, round(share * scene.split / 5)))
+    burst = burst_of(scene, share)
     keys = {"hedge.budget": show_percent(round(share, 6)), "hedge.per_minute": "0"}
     return keys if burst == _BURST else keys | {"hedge.burst": str(burst)}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from hedgerow.planner.choices import fitted
+from hedgerow.planner.choices import burst_of, fitted
 from hedgerow.planner.estimate import Estimate, best, hedged, oracle
 from hedgerow.planner.log import Floats
 from hedgerow.planner.money import Money
@@ -43,7 +45,8 @@ class Judging:
         without = outcome_of(plain, target)
         own, near = (each[rest] for each in self._scene.sure(backup))
         answered = np.isfinite(own)
-        stale = self._fixed(own, near, best(*fitted(self._scene, backup), share, target))
+        set_once = best(*fitted(self._scene, backup), share, target)
+        stale = self._fixed(own, near, set_once, share, burst_of(self._scene, share))
         paid, why = pays(self.about, cut, without, expected)
         option = Option(
             budget=budget,
@@ -70,13 +73,23 @@ class Judging:
         answered = np.isfinite(own)
         return self._fixed(own, far, best(own[answered], far[answered], share, self._target))
 
-    def _fixed(self, own: Floats, other: Floats, found: Estimate) -> Outcome:
-        """A fixed delay that nobody renews, by arithmetic."""
+    def _fixed(self, own: Floats, other: Floats, found: Estimate, share: float = 1.0, burst: float = inf) -> Outcome:
+        """A fixed delay that nobody renews, by arithmetic, while a budget with this share and burst pays."""
         lucky = np.random.default_rng((self._seed, 8)).random(len(own)) < found.probability
-        hedges = (lucky & (own > found.delay)).astype(np.int64)
+        hedges = _paid(lucky & (own > found.delay), share, burst).astype(np.int64)
         took = np.where(hedges > 0, hedged(own, other, found.delay), own)
         none = np.zeros(len(own), dtype=np.int64)
         return outcome_of([Flown(np.where(np.isfinite(took), took, np.nan), hedges, none, none, ())], self._target)
+
+
+def _paid(wanted: npt.NDArray[np.bool_], share: float, burst: float) -> npt.NDArray[np.bool_]:
+    """Which of the hedges that are wanted, one a request in the order of time, a budget has the means for."""
+    paid, balance, before = wanted.copy(), burst, 0
+    for place in np.flatnonzero(wanted).tolist():
+        balance, before = min(balance + share * (place - before), burst), place
+        paid[place] = balance >= 1.0
+        balance -= paid[place]
+    return paid
 
 
 def _by_size(flown: Flown) -> tuple[tuple[int, float, float], ...]:

@@ -84,7 +84,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     `fitted`: the engine on the part it was chosen by; `expected`: the engine on the rest; `independent`: arithmetic
     there, with hedges that know nothing of the slow spell (optimistic); `oracle_p99`: of who knows the slow ones.
-    `stale_p99`: on the rest, of the fixed delay that the first part set and nobody renewed.
+    `stale_p99`: on the rest, by arithmetic within the budget, of the fixed delay that the first part set and nobody
+    renewed.
     """
 
     budget: Budget
