@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import ConfigError
+from hedgerow.planner import judging, trial
 from hedgerow.planner import scene as scenes
-from hedgerow.planner import trial
 from hedgerow.planner.choices import Aims, candidates
 from hedgerow.planner.config import policy_of
 from hedgerow.planner.log import Floats, Log
@@ -263,3 +263,14 @@ def test_rare_requests_are_learned_from_for_longer() -> None:
 def test_all_targets_with_enough_attempts_may_be_primaries() -> None:
     log = log_of(lognormal(17, 300), lognormal(18, 300))
     assert [route.primary for route in planned(log, every=True).routes] == ["one", "two"]
+
+
+def test_a_delay_that_nobody_renews_is_held_to_its_budget() -> None:
+    """From the middle of the log on all is twice as slow: the old delay would hedge two fifths of the requests."""
+    took = np.random.default_rng(19).lognormal(0.0, 0.5, 4_000) * np.where(np.arange(4_000) < 2_000, 1.0, 2.0)
+    found = planned(log_of(took))
+    stale = only(found).stale_p99
+    assert stale is not None
+    assert stale > 0.9 * value_at(found.routes[0].without, 0.99)
+    wanted = np.ones(60, dtype=bool)
+    assert judging._paid(wanted, 0.05, 20.0).sum() == 20 + 2  # as many as may start in a row, and a share of the others

@@ -158,9 +158,9 @@ def _out_of_reach(about: About, best: Judged, tried: str) -> str:
     known = 1.0 - best.option.oracle_p99 / best.before
     if best.reach > LITTLE and best.reach > _MORE * max(best.cut.value, 0.0):
         return (
-            f"Do not hedge within these budgets: slowness comes in spells. Then more requests are slow than a budget pays "
-            f"for, and hedges stop while most are (hedge.outage). Who hedged just the slow ones would make {about.name} "
-            f"{shorter(best.reach)}; {tried}."
+            f"Do not hedge within these budgets: slowness comes in spells. Then more requests are slow than a budget "
+            f"pays for, and hedges stop while most are (hedge.outage). Who hedged just the slow ones would make "
+            f"{about.name} {shorter(best.reach)}; {tried}."
         )
     if about.statistics.tail < SHORT_TAIL:
         return (
