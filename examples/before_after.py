@@ -1,16 +1,16 @@
 """Your own p99, before and after: how long first tokens take, asked plainly and asked with hedging.
 
-Without arguments it asks two simulated providers, which costs nothing. With two it asks yours, and costs twice CALLS
-short answers and a few hedges: `python examples/before_after.py URL,MODEL,KEY_VARIABLE URL,MODEL,KEY_VARIABLE`, such as
-`https://api.openai.com/v1,gpt-5-mini,OPENAI_API_KEY`. Both must speak OpenAI's chat completions.
+Without arguments it asks two simulated providers, which costs nothing. With two it asks yours, and costs 1,200 short
+answers and a few hedges; both must speak OpenAI's chat completions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from math import ceil
@@ -20,6 +20,7 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 
 from hedgerow import Hedger, Policy, Target
+from hedgerow.events import Reason
 
 T = TypeVar("T")
 
@@ -52,13 +53,13 @@ async def plainly(ask: Callable[[str], Awaitable[Any]], question: str) -> float:
     return time.perf_counter() - started
 
 
-async def hedged(hedger: Hedger[Any], question: str) -> tuple[float, bool]:
-    """The same of both; and whether the second was asked at all."""
+async def hedged(hedger: Hedger[Any], question: str) -> tuple[float, bool, Reason | None]:
+    """The same of both; whether the second was asked at all; and why not, where it was due."""
     started = time.perf_counter()
     result = await hedger(question)
     took = time.perf_counter() - started
     await result.value.aclose()
-    return took, result.hedged
+    return took, result.hedged, result.reason
 
 
 def percentile(times: list[float], share: float) -> float:
@@ -88,8 +89,10 @@ async def measure(providers: list[tuple[str, str, str]], between: Callable[[], o
         await hedger.aclose()
     print(f"{'first token, ms':16}{'p50':>9}{'p90':>9}{'p95':>9}{'p99':>9}")
     print(f"{'before':16}{row(before)}")
-    print(f"{'after':16}{row([took for took, _ in after])}")
-    print(f"hedged after {delay * 1000:.0f} ms: {sum(extra for _, extra in after)} of {CALLS}")
+    print(f"{'after':16}{row([took for took, *_ in after])}")
+    print(f"hedged after {delay * 1000:.0f} ms: {sum(extra for _, extra, _ in after)} of {CALLS}")
+    for reason, calls in Counter(reason for *_, reason in after if reason is not None).items():
+        print(f"due and not hedged, {reason}: {calls}")
 
 
 async def each(ask: Callable[[str], Awaitable[T]]) -> list[T]:
@@ -103,11 +106,28 @@ async def each(ask: Callable[[str], Awaitable[T]]) -> list[T]:
     return await asyncio.gather(*map(one, range(CALLS)))
 
 
+def provider(said: str) -> tuple[str, str, str]:
+    """Its base URL, model and key."""
+    try:
+        url, model, key = said.split(",")
+        return url, model, os.environ[key]
+    except ValueError:
+        raise ArgumentTypeError(f"{said!r} is not URL,MODEL,KEY_VARIABLE") from None
+    except KeyError as unset:
+        raise ArgumentTypeError(f"the variable {unset} is not set") from None
+
+
 def main() -> None:
-    if len(sys.argv) == 3:
-        yours = [(url, model, os.environ[key]) for url, model, key in (said.split(",") for said in sys.argv[1:])]
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    such_as = "such as https://api.openai.com/v1,gpt-5-mini,OPENAI_API_KEY"
+    parser.add_argument("provider", nargs="*", type=provider, help=f"two of URL,MODEL,KEY_VARIABLE, {such_as}")
+    yours = parser.parse_args().provider
+    if len(yours) not in (0, 2):
+        parser.error("give two providers, or none for simulated ones")
+    if yours:
         asyncio.run(measure(yours))
         return
+    print("two simulated providers; for your own see --help")
     from hedgerow.lab.process import LabProcess
 
     usual = ["--preset", "openai", "--speed", "10", "--tokens", "4"]  # ten times as fast as life
