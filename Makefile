@@ -10,7 +10,7 @@ WORKERS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint fmt docs bench bench-quick bench-wire bench-library eval e2e-llm lock clean setup-run setup-dev
+.PHONY: help demo test check lint fmt docs bench bench-quick bench-wire bench-library bench-planner eval e2e-llm lock clean setup-run setup-dev
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
@@ -63,6 +63,9 @@ bench-wire: setup-dev ## cost of scanning a stream, per chunk
 
 bench-library: setup-dev ## hedging in process beside other Python packages: cost, tails, what is left behind (5 minutes)
 	@$(PY) -m bench.library $(ARGS)
+
+bench-planner: setup-dev ## the planner's engine: requests per second of one core by policy (ARGS="--million")
+	@$(PY) -m bench.planner $(ARGS)
 
 eval: setup-dev ## replay recorded latencies through the gateway and its decisions: make eval DATA=folder (ARGS="--help")
 	@test -n "$(DATA)" || { echo 'usage: make eval DATA=folder-with-latency-logs (ARGS="--help" lists options)' >&2; exit 2; }

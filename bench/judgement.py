@@ -15,7 +15,7 @@ from collections.abc import Callable
 from bench.path import LIMITS
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Run
-from hedgerow.events import AttemptEnded, FirstToken, Headers, Outcome, Role
+from hedgerow.events import AttemptEnded, Headers, Outcome, Role
 from hedgerow.hedger import Hedger
 from hedgerow.policy.account import Limits
 from hedgerow.policy.ask import Ask
@@ -73,9 +73,10 @@ class Bench:
             self.now += 0.01
             took = rng.lognormvariate(-0.7, 0.5)
             tokens = (300, 2_000, 8_000)[number % 3]
-            self.emit_first_token(took, tokens)
+            self.ask = Ask("r", True, tokens)
+            self.first_token(took)
             self.emit_ended(took, tokens)
-            self.judge.choose(Ask("r", True, tokens), self.hedger._candidates, self.now)
+            self.judge.choose(self.ask, self.hedger._candidates, self.now)
         for _ in self.hedger.refreshing(self.now):
             pass
         self.hedger.reported(self.places[0], HEAD, self.now, self.now)
@@ -100,12 +101,12 @@ class Bench:
         self.hedger._plans.of(self.choice.delay, self.ask, self.now)
 
     def run(self) -> Run:
-        return self.hedger.run(None, self.ask, self.now, self.alarm)[0]  # type: ignore[arg-type]  # not driven
+        return Run(None, self.alarm, *self.hedger.begins(self.ask, self.now)[0])  # type: ignore[arg-type]  # not driven
 
     def bare_run(self) -> None:
         """What an engine without judgement would have made, too."""
         plan = self.hedger._plans.alone
-        Run(None, plan, self.hedger._candidates, self.alarm)  # type: ignore[arg-type]  # not driven
+        Run(None, self.alarm, plan, self.hedger._candidates)  # type: ignore[arg-type]  # not driven
 
     def launched(self) -> None:
         self.hedger.launched(self.places[0], self.ask, Role.PRIMARY, self.now)
@@ -116,9 +117,9 @@ class Bench:
     def answered(self) -> None:
         self.hedger.answered(self.places[0], self.ask, self.now - 0.5, self.now)
 
-    def emit_first_token(self, took: float = 0.5, tokens: int = 2_000) -> None:
-        now = self.now
-        self.hedger.emit(FirstToken("hr-0123456789-123456", 0, "a", Role.PRIMARY, now - took, now, True, tokens))
+    def first_token(self, took: float = 0.5) -> None:
+        """Learned from; nobody else hears of it."""
+        self.hedger.first_token(self.ask, 0, "a", Role.PRIMARY, self.now - took, self.now)
 
     def emit_ended(self, took: float = 0.5, tokens: int = 2_000) -> None:
         now = self.now
@@ -135,7 +136,7 @@ class Bench:
         self.launched()
         self.reported()
         self.answered()
-        self.emit_first_token()
+        self.first_token()
         self.emit_ended()
 
 
@@ -197,7 +198,7 @@ def main() -> None:
         ("launched: quota, probe", bench.launched),
         ("reported: rate limits, ten times a second", bench.reported),
         ("answered: breaker", bench.answered),
-        ("FirstToken: made, learned from", bench.emit_first_token),
+        ("first token: learned from", bench.first_token),
         ("AttemptEnded: made, learned from", bench.emit_ended),
     ]
     for name, call in steps:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hedgerow.config import loads
-from hedgerow.engine import Driver, Run
+from hedgerow.engine import Basis
 from hedgerow.events import Event, Headers, Role
 from hedgerow.gateway.build import build
 from hedgerow.gateway.drafting import blueprint_of
@@ -151,10 +151,10 @@ class Unjudged(Hedger):
 
     __slots__ = ()
 
-    def run(
-        self, driver: Driver, ask: Ask, now: float, alarm: Any, refusal: Refusal | None = None
-    ) -> tuple[Run, Sequence[int]]:
-        return Run(driver, _PLAN, self._candidates, alarm), (0, 1)
+    def begins(self, ask: Ask, now: float, refusal: Refusal | None = None) -> tuple[Basis, Sequence[int]]:
+        return (_PLAN, self._candidates, None, None, None), (0, 1)
+
+    def first_token(self, *_: object) -> None: ...
 
     def launched(self, place: Place, ask: Ask, role: Role, now: float) -> Probe | None:
         return None

@@ -51,6 +51,16 @@ class Driver(Protocol):
         """When a piece of the committed answer last arrived, on the loop's clock."""
 
 
+Basis = tuple[Plan, Sequence[Candidate], Whether | None, int | None, Arm | None]
+"""What a `Run` is made of, beside its driver and its alarm."""
+
+
+def quiet(basis: Basis) -> float:
+    """Seconds from its start within which nothing happens to a request of itself; 0: something does at once."""
+    plan, own = basis[0], basis[1][0].first_token
+    return 0.0 if plan.width > 1 else plan.wakes_after if own is None else min(plan.wakes_after, own)
+
+
 class Run:
     """Drives one race on the alarm's loop, as one of the alarm's sleepers.
 
@@ -76,9 +86,9 @@ class Run:
     def __init__(
         self,
         driver: Driver,
+        alarm: Alarm,
         plan: Plan,
         candidates: Sequence[Candidate],
-        alarm: Alarm,
         whether: Whether | None = None,
         hedgeable: int | None = None,
         arm: Arm | None = None,
@@ -95,12 +105,6 @@ class Run:
         self._over = False
         self._watching = False
         self.wake_at = inf
-
-    @property
-    def quiet(self) -> float:
-        """Seconds from the start within which nothing happens of itself; 0: something does at once."""
-        own, plan = self._candidates[0].first_token, self._plan
-        return 0.0 if plan.width > 1 else plan.wakes_after if own is None else min(plan.wakes_after, own)
 
     def start(self, now: float) -> None:
         """Launch the first attempt, and those that race with it."""

@@ -1,24 +1,22 @@
 """One route, composed: its targets, its policy, the health of its targets and who listens.
 
-A `Hedger` outlives requests. For each request it makes a `Run` (the engine's) and speaks its events; what an attempt
-*is* (an HTTP call, a coroutine) is the caller's affair.
+A `Hedger` outlives requests. For each request it says what its `Run` (the engine's) is made of, and speaks its events;
+what an attempt *is* (an HTTP call, a coroutine) is the caller's affair.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
-from hedgerow.alarm import Alarm
 from hedgerow.audience import BEGINNINGS, OF_REQUESTS, Audience
-from hedgerow.engine import Driver, Run
+from hedgerow.engine import Basis
 from hedgerow.events import (
     Arm,
     AttemptEnded,
-    Event,
     Failure,
     FailureClass,
     FirstToken,
@@ -38,7 +36,6 @@ from hedgerow.policy.plan import Candidate, Place, Refusal
 from hedgerow.policy.plans import Plans
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
-from hedgerow.policy.terms import Terms
 from hedgerow.wire.limits import rate_limits
 
 _PRIMARY, _FAILOVER, _HOLDOUT = Role.PRIMARY, Role.FAILOVER, Arm.HOLDOUT  # a member of an enum is slow to look up
@@ -61,13 +58,17 @@ class Hedger:
         "_lineup",
         "_plans",
         "_policy",
+        "_won",
         "emit",
+        "finished",
         "followed",
         "health",
+        "late",
         "name",
         "places",
         "tally",
         "tell",
+        "terms",
         "watched",
     )
 
@@ -80,13 +81,15 @@ class Hedger:
         listeners: Sequence[Listener] = (),
         health: Health | None = None,
         shared: Shared | None = None,
+        sealed: bool = False,
     ) -> None:
+        """`sealed`: no other policy, no deadlines, nobody looks at what is known: what the policy asks is learned."""
         self.name = name
         self.health = health or Health()
         self._audience = Audience(listeners)
         self.tell = self._audience.tell
         """Tell every listener of an event, and learn nothing: it is about a request that runs alone."""
-        self._ask_of(Judge(name, policy, shared))
+        self._ask_of(Judge(name, policy, shared, sealed=sealed))
         self.watched = self._audience.hears(OF_REQUESTS)
         """Whether somebody listens to what becomes of each request; else only what is learned from need be told."""
         self.followed = self._audience.hears(BEGINNINGS)
@@ -98,11 +101,14 @@ class Hedger:
 
     def _ask_of(self, judge: Judge) -> None:
         self._judge = judge
-        self._experiment = judge.experiment
-        learning = cast(
-            "Mapping[type[Event], Listener]",
-            {FirstToken: judge.learn, AttemptEnded: judge.over, RequestBilled: judge.billed},
-        )
+        self._experiment, self._won = judge.experiment, judge.won
+        self.terms = judge.terms
+        """Of a target: what its attempts cost."""
+        self.late = judge.late
+        """A hedge was due while the first attempt ran alone, whether or not it may start."""
+        self.finished = judge.finished
+        """A request is over; to be told of those of more than one attempt, and of those whose hedge was due."""
+        learning = cast("Any", {FirstToken: judge.learn, AttemptEnded: judge.over, RequestBilled: judge.billed})
         self.emit = self._audience.after(learning).tell
         """Let the route learn from an event, then tell every listener."""
 
@@ -158,12 +164,10 @@ class Hedger:
         """What holds now, for people."""
         return self._judge.state(now)
 
-    def run(
-        self, driver: Driver, ask: Ask, now: float, alarm: Alarm, refusal: Refusal | None = None
-    ) -> tuple[Run, Sequence[int]]:
-        """A run, and which of `places` its candidates are. The request counts towards the budgets.
+    def begins(self, ask: Ask, now: float, refusal: Refusal | None = None) -> tuple[Basis, Sequence[int]]:
+        """What the `Run` of this request is made of, and which of `places` its candidates are.
 
-        With a `refusal` no hedge starts.
+        It counts towards the budgets. With a `refusal` no hedge starts.
         """
         judge, health, candidates = self._judge, self.health, self._candidates
         order, hedgeable = self._as_listed, None
@@ -183,7 +187,7 @@ class Hedger:
         choice = judge.choose(ask, candidates, now)
         plan = self._plans.of(choice.delay, ask, now)
         may = partial(self._may, ask, choice, candidates, order, refusal)
-        return Run(driver, plan, candidates, alarm, may, hedgeable, arm), indices
+        return (plan, candidates, may, hedgeable, arm), indices
 
     def _ordered(self, ask: Ask, now: float) -> Order:
         health, lineup = self.health, self._lineup
@@ -192,10 +196,10 @@ class Hedger:
             self.emit(event)
         return order if order.usable else health.least_bad(order, self._candidates, now)
 
-    def run_alone(self, driver: Driver, alarm: Alarm) -> tuple[Run, Sequence[int]]:
-        """A run of one attempt, at the first place, whatever happens; the budget knows nothing of it."""
+    def begins_alone(self) -> tuple[Basis, Sequence[int]]:
+        """The same for one attempt, at the first place, whatever happens; the budget knows nothing of it."""
         first = next((index for index, each in enumerate(self._candidates) if each.leads), 0)
-        return Run(driver, self._plans.alone, self._candidates[first : first + 1], alarm), (first,)
+        return (self._plans.alone, self._candidates[first : first + 1], None, None, None), (first,)
 
     def launched(self, place: Place, ask: Ask, role: Role, now: float) -> Probe | None:
         """An attempt starts at this place; what it probes, if it does."""
@@ -246,17 +250,20 @@ class Hedger:
         if event is not None:
             self.emit(event)
 
+    def first_token(self, ask: Ask, attempt: int, target: str, role: Role, launched_at: float, at: float) -> None:
+        """An attempt has won: let the route learn from it, and tell of it where somebody listens."""
+        what = ask.request_id, attempt, target, role, launched_at, at, ask.stream, ask.input_tokens
+        if self.watched:
+            self.emit(FirstToken(*what))
+            return
+        try:
+            self._won(*what)
+        except Exception:  # as `Audience.tell`
+            log.exception("route %s: hedgerow itself failed to learn; please report it", self.name)
+
     def over(self, probe: Probe) -> None:
         """An attempt that was a probe is over."""
         self.health.ended(probe)
-
-    def late(self, ask: Ask, now: float) -> None:
-        """A hedge was due while the first attempt ran alone, whether or not it may start."""
-        self._judge.late(ask, now)
-
-    def finished(self, request_id: str, attempts: int, now: float) -> None:
-        """A request is over; to be told of those of more than one attempt, and of those whose hedge was due."""
-        self._judge.finished(request_id, attempts, now)
 
     def settled(self, session: str, place: Place | None, now: float) -> None:
         """A request of this session is over: its first attempt answered it, alone, from `place`; None: it did not."""
@@ -264,17 +271,10 @@ class Hedger:
             sessions.settle(session, None if place is None else place.candidate.target, now)
 
     def unhedged_at(self, place: Place, ask: Ask, launched_at: float, now: float) -> float | None:
-        """When a first attempt, at this place, would have had its first token; silent so far, it is now cancelled.
-
-        See `Experiment.unhedged`.
-        """
+        """When a first attempt, at this place, would have had its first token; silent so far, it is now cancelled."""
         longest, target = self._plans.longest(place.candidate, ask), place.candidate.target
         seconds = self._experiment.unhedged(ask, target, now - launched_at, longest, now)
         return None if seconds is None else launched_at + seconds
-
-    def terms(self, target: str) -> Terms:
-        """What its attempts cost."""
-        return self._judge.terms(target)
 
     def _may(
         self,

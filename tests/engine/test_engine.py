@@ -90,7 +90,7 @@ def play(
 ) -> list[tuple[float, str]]:
     async def main(loop: VirtualLoop) -> list[tuple[float, str]]:
         driver = Scripted(loop, answers)
-        run = driver.run = Run(driver, plan, TARGETS, Alarm(loop), whether)
+        run = driver.run = Run(driver, Alarm(loop), plan, TARGETS, whether)
         run.start(loop.time())
         if gone_at is not None:
             loop.call_at(gone_at, run.client_gone)
@@ -183,7 +183,7 @@ class TestAfterCommit:
     def stream(self, pieces: list[float], *, stall: float = inf, total: float = inf) -> list[tuple[float, str]]:
         async def main(loop: VirtualLoop) -> list[tuple[float, str]]:
             driver = Scripted(loop, [(1.0, None)])
-            run = driver.run = Run(driver, Plan(delay=4.0, total=total, stall=stall), TARGETS, Alarm(loop))
+            run = driver.run = Run(driver, Alarm(loop), Plan(delay=4.0, total=total, stall=stall), TARGETS)
             run.start(loop.time())
             loop.call_at(1.0, run.watch)
             for at in pieces:
@@ -209,7 +209,7 @@ def test_the_path_without_a_hedge_creates_no_task_and_arms_one_timer(monkeypatch
 
     async def main(loop: VirtualLoop) -> None:
         driver = Scripted(loop, [(None, None)])
-        run = driver.run = Run(driver, Plan(delay=2.0, first_token=5.0, total=60.0, stall=10.0), TARGETS, Alarm(loop))
+        run = driver.run = Run(driver, Alarm(loop), Plan(delay=2.0, first_token=5.0, total=60.0, stall=10.0), TARGETS)
         call_at = loop.call_at
 
         def counting(when: float, *args: object, **kwargs: object) -> asyncio.TimerHandle:
@@ -231,7 +231,7 @@ def test_the_path_without_a_hedge_creates_no_task_and_arms_one_timer(monkeypatch
 def test_nothing_is_left_armed_when_the_request_is_over() -> None:
     async def main(loop: VirtualLoop) -> None:
         driver = Scripted(loop, [(None, None)])
-        run = driver.run = Run(driver, Plan(delay=2.0), TARGETS, Alarm(loop))
+        run = driver.run = Run(driver, Alarm(loop), Plan(delay=2.0), TARGETS)
         run.start(loop.time())
         run.accepted(0)
         run.finished()

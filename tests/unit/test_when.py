@@ -384,7 +384,7 @@ class TestCorrelation:
     def after_hedges(self, shared: float, backup: str) -> float:
         """Both times of a request hold the same factor: the correlation is its share of the variance."""
         model = LatencyModel()
-        when = When(model, Rules(Percentile(0.9)), correlation=lambda _a, _b: 0.3)
+        when = When(model, Rules(Auto(), budget=0.1), correlation=lambda _a, _b: 0.3)
         own, common = (1 - shared) ** 0.5, [0.0]
 
         def primary(random: Random, now: float) -> float:

@@ -18,6 +18,7 @@ from hedgerow.client.keeping import NONE, Alternatives
 from hedgerow.client.result import Result, every_attempt_failed, told
 from hedgerow.client.stream import Held, Winner
 from hedgerow.client.ties import Ties, tell
+from hedgerow.engine import Run
 from hedgerow.events import Failure, FailureClass, Outcome, Reason, Role
 from hedgerow.policy.commands import Happened, Kind
 
@@ -69,15 +70,15 @@ class Flight:
         self.args, self.kwargs = args, kwargs
         self.checks, self.classify, self.first_token = call.checks, call.classify, call.first_token
         self.home = home = course.home()
-        self.loop, self.tasks, route = home.loop, home.tasks, home.route
+        self.loop, self.tasks, self.time, route = home.loop, home.tasks, home.time, home.route
         self.route = own_route(route, call.targets, args, kwargs) if route.health.out else route  # rarely
-        self.time = home.time
         self.started_at = self.last_item_at = now = home.called()
         self.attempts: list[Attempt] = []
         self.context = copy_context()
         self.done: asyncio.Future[None] = home.loop.create_future()
         self.ask = course.ask(call, args, kwargs, now)
-        self.run, self._order = self.route.run(self, self.ask, now, home.alarm)
+        basis, self._order = self.route.begins(self.ask, now)
+        self.run = Run(self, home.alarm, *basis)
 
     async def leave(self) -> None:
         """The caller was cancelled: break everything off, and give it a moment to close what it has opened."""

@@ -14,7 +14,6 @@ from hedgerow.events import (
     BreakerState,
     Event,
     Failure,
-    FirstToken,
     HedgeSkipped,
     Outcome,
     Reason,
@@ -57,18 +56,8 @@ def skipped(flight: Flight, reason: Reason, detail: str, role: Role) -> None:
 def first_token(flight: Flight, attempt: Attempt) -> None:
     """An attempt has won."""
     ask, at, launched_at = flight.ask, attempt.first_token_at, attempt.launched_at
-    flight.route.emit(
-        FirstToken(
-            ask.request_id,
-            attempt.index,
-            attempt.target.name,
-            attempt.role,
-            launched_at,
-            launched_at if at is None else at,
-            ask.stream,
-            ask.input_tokens,
-        )
-    )
+    when = launched_at, launched_at if at is None else at
+    flight.route.first_token(ask, attempt.index, attempt.target.name, attempt.role, *when)
 
 
 def rejected(flight: Flight, attempt: Attempt, rejection: Rejection) -> None:

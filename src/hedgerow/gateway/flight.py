@@ -10,6 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hedgerow.engine import Run
 from hedgerow.events import Failure, FailureClass, Outcome, Reason, Role
 from hedgerow.gateway import answers, keys, records, tracing
 from hedgerow.gateway.aftermath import aftermath_of, say_it_won
@@ -62,9 +63,10 @@ class Flight(Landing):
         self.ask = ask = question.ask(self.request_id, exchange, now)
         self.aftermath = None if route.keep is None else aftermath_of(self, exchange.target, exchange.body)
         if protocol.hedgeable:
-            self.run, self.order = route.hedger.run(self, ask, now, gateway.alarm, question.refusal)
+            basis, self.order = route.hedger.begins(ask, now, question.refusal)
         else:
-            self.run, self.order = route.hedger.run_alone(self, gateway.alarm)
+            basis, self.order = route.hedger.begins_alone()
+        self.run = Run(self, gateway.alarm, *basis)
 
     def start(self) -> None:
         """Launch the first attempt."""

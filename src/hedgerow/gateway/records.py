@@ -75,10 +75,12 @@ def first_token(flight: Landing, attempt: Attempt) -> None:
     hedger, ask, launched_at = flight.route.hedger, flight.ask, attempt.launched_at
     if not (flight.protocol.hedgeable or hedger.watched):
         return
-    tell = hedger.emit if flight.protocol.hedgeable else hedger.tell
     at = launched_at if attempt.first_token_at is None else attempt.first_token_at
-    target = attempt.target.name
-    tell(FirstToken(ask.request_id, attempt.index, target, attempt.role, launched_at, at, ask.stream, ask.input_tokens))
+    what = attempt.index, attempt.target.name, attempt.role, launched_at, at
+    if flight.protocol.hedgeable:
+        hedger.first_token(ask, *what)
+    else:
+        hedger.tell(FirstToken(ask.request_id, *what, ask.stream, ask.input_tokens))
 
 
 def rejected(flight: Landing, attempt: Attempt, rejection: Rejection, *, delivered: bool) -> None:

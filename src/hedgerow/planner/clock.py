@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any, Protocol
-
-
-class Due(Protocol):
-    """Whatever the clock can ring."""
-
-    def ring(self) -> None:
-        """Its time has come."""
+from typing import Any
 
 
 class Timer:
@@ -40,7 +33,7 @@ class Clock:
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
-        self._due: list[tuple[float, int, Due]] = []
+        self._due: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._number = 0
 
     def time(self) -> float:
@@ -50,14 +43,13 @@ class Clock:
     def call_at(self, when: float, call: Callable[..., object], *args: Any) -> Timer:
         """Call it at `when`, or as soon as everything before it is done."""
         timer = Timer(call, args)
-        self._number += 1
-        heappush(self._due, (when, self._number, timer))
+        self.surely_at(when, timer.ring)
         return timer
 
-    def ring_at(self, when: float, due: Due) -> None:
-        """Ring it at `when`; that cannot be taken back."""
-        self._number += 1
-        heappush(self._due, (when, self._number, due))
+    def surely_at(self, when: float, call: Callable[..., object], *args: Any) -> None:
+        """The same where it cannot be cancelled."""
+        self._number = number = self._number + 1
+        heappush(self._due, (when, number, call, args))
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """What the alarm caught ends the run."""
@@ -67,9 +59,12 @@ class Clock:
         """Everything that is due by `when`, that moment included; then it is `when`."""
         due = self._due
         while due and due[0][0] <= when:
-            self.now = max(self.now, due[0][0])
-            heappop(due)[2].ring()
-        self.now = max(self.now, when)
+            at, _, call, args = heappop(due)
+            if at > self.now:
+                self.now = at
+            call(*args)
+        if when > self.now:
+            self.now = when
 
     def run(self) -> None:
         """Everything that is due."""

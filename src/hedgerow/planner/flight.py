@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-
-import msgspec
+from collections.abc import Callable, Sequence
 
 from hedgerow.alarm import Alarm
-from hedgerow.events import AttemptEnded, Failure, FirstToken, Listener, Outcome, Reason, Role
+from hedgerow.engine import Basis, Run
+from hedgerow.events import AttemptEnded, Failure, Listener, Outcome, Reason, Role
 from hedgerow.hedger import Hedger
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import Probe
@@ -30,11 +29,23 @@ class Flight(ABC):
 
     __slots__ = ("_attempts", "_hedger", "_now", "_tell", "ask", "order", "run")
 
-    def __init__(self, hedger: Hedger, ask: Ask, alarm: Alarm, now: Callable[[], float], tell: Listener) -> None:
-        """`now` is the clock, at `ask.started_at` now; `tell` hears of attempts, as `hedger.emit` does."""
+    def __init__(
+        self,
+        hedger: Hedger,
+        ask: Ask,
+        alarm: Alarm,
+        now: Callable[[], float],
+        tell: Listener,
+        begun: tuple[Basis, Sequence[int]] | None = None,
+    ) -> None:
+        """`now` is the clock, at `ask.started_at` now; `tell` hears of how attempts end, as `hedger.emit` does.
+
+        `begun`: what `hedger.begins` has said of this request, if it was asked.
+        """
         self._hedger, self._now, self._tell, self.ask = hedger, now, tell, ask
         self._attempts: list[_Attempt] = []
-        self.run, self.order = hedger.run(self, ask, ask.started_at, alarm)
+        basis, self.order = hedger.begins(ask, ask.started_at) if begun is None else begun
+        self.run = Run(self, alarm, *basis)
 
     @abstractmethod
     def send(self, attempt: int, which: int, role: Role, now: float) -> BreakOff:
@@ -65,13 +76,6 @@ class Flight(ABC):
         self._hedger.failed(one.place, self.ask, failure, one.launched_at, self._now())
         self.run.failed(attempt, failure)
 
-    def answered(self, place: Place, attempt: int, role: Role, launched_at: float, now: float) -> None:
-        """Tell of a first token."""
-        ask = self.ask
-        self._hedger.answered(place, ask, launched_at, now)
-        target = place.candidate.target
-        self._tell(FirstToken(ask.request_id, attempt, target, role, launched_at, now, True, ask.input_tokens))
-
     def launch(self, attempt: int, candidate: int, role: Role) -> None:
         now, which = self._now(), self.order[candidate]
         place = self._hedger.places[which]
@@ -89,7 +93,8 @@ class Flight(ABC):
     def commit(self, attempt: int) -> None:
         one, now = self._attempts[attempt], self._now()
         self.won(attempt, now)
-        self.answered(one.place, attempt, one.role, one.launched_at, now)
+        self._hedger.answered(one.place, self.ask, one.launched_at, now)
+        self._hedger.first_token(self.ask, attempt, one.place.candidate.target, one.role, one.launched_at, now)
         self._ended(attempt, Outcome.WON, None, now)
         self._finish()
 
@@ -116,8 +121,7 @@ class Flight(ABC):
             self._hedger.over(one.probe)
         times = one.launched_at, first, first, self._now()
         told = one.place.candidate.target, one.role, outcome, *times, 200 if first is not None else None, 0, failure
-        ended = AttemptEnded(ask.request_id, attempt, *told)
-        self._tell(msgspec.structs.replace(ended, input_tokens=ask.input_tokens))
+        self._tell(AttemptEnded(ask.request_id, attempt, *told, None, True, ask.input_tokens))
 
     def _finish(self) -> None:
         self.run.finished()

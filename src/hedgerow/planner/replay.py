@@ -14,7 +14,8 @@ from math import inf, nan
 from typing import Protocol, cast
 
 from hedgerow.alarm import Alarm
-from hedgerow.events import Failure, Listener, Outcome, Reason, Role
+from hedgerow.engine import Basis, quiet
+from hedgerow.events import Failure, Listener, Reason, Role
 from hedgerow.hedger import Hedger
 from hedgerow.planner.clock import Clock
 from hedgerow.planner.flight import BreakOff, Flight
@@ -26,7 +27,7 @@ from hedgerow.policy.settings import Policy
 
 REFRESH = 5.0
 """Seconds between two looks at what was learned, as in the gateway."""
-_PRIMARY, _WON = Role.PRIMARY, Outcome.WON
+_PRIMARY = Role.PRIMARY
 
 
 class World(Protocol):
@@ -69,27 +70,40 @@ class Replay:
         self.places = places
         self.clock = Clock()
         self.alarm = Alarm(cast("asyncio.AbstractEventLoop", self.clock))
-        self.hedger = Hedger("plan", places, policy, health=health, shared=Shared(draw), listeners=listeners)
         self.policy = policy
+        self._health = health = health or Health()
+        shared = Shared(draw)
+        self.hedger = Hedger("plan", places, policy, listeners=listeners, health=health, shared=shared, sealed=True)
 
     def run(self, arrivals: Sequence[float], tokens: Sequence[int]) -> Told:
         """Let requests come at these times (seconds, not decreasing), with so many tokens of prompt."""
         self.told = Told(len(arrivals))
-        clock, attempt = self.clock, self.world.attempt
+        clock, hedger, places, attempt = self.clock, self.hedger, self.places, self.world.attempt
+        unwell = self._health.unwell
         refresh_at = (arrivals[0] if len(arrivals) else 0.0) + self._every
         for index, at in enumerate(arrivals):
             while at >= refresh_at:
                 self._refresh(refresh_at)
                 refresh_at += self._every
             clock.run_until(at)
-            flight = _Flight(self, index, tokens[index], at)
-            seconds, failure = attempt(index, flight.order[0], 0, at)
-            if failure is None and seconds < flight.run.quiet:
-                clock.ring_at(at + seconds, flight)
+            ask = Ask(str(index), True, tokens[index], None, at)
+            begun = hedger.begins(ask, at)
+            which = begun[1][0]
+            seconds, failure = attempt(index, which, 0, at)
+            if failure is None and seconds < quiet(begun[0]) and not unwell:  # else it may be a probe
+                clock.surely_at(at + seconds, self._answered, index, places[which], ask)
             else:
-                flight.fly(seconds, failure)
+                _Flight(self, index, ask, begun).fly(seconds, failure)
         clock.run()
         return self.told
+
+    def _answered(self, index: int, place: Place, ask: Ask) -> None:
+        """A request's first attempt has answered, and nothing was due before."""
+        now, at, told, hedger = self.clock.now, ask.started_at, self.told, self.hedger
+        told.took[index] = now - at
+        told.winner[index] = 0
+        hedger.answered(place, ask, at, now)
+        hedger.first_token(ask, 0, place.candidate.target, _PRIMARY, at, now)
 
     def _refresh(self, now: float) -> None:
         self.clock.run_until(now)
@@ -102,17 +116,10 @@ class _Flight(Flight):
 
     __slots__ = ("_first", "_index", "_replay")
 
-    def __init__(self, replay: Replay, index: int, tokens: int, at: float) -> None:
-        ask = Ask(str(index), True, tokens, None, at)
-        Flight.__init__(self, replay.hedger, ask, replay.alarm, replay.clock.time, replay.hedger.emit)
+    def __init__(self, replay: Replay, index: int, ask: Ask, begun: tuple[Basis, Sequence[int]]) -> None:
+        hedger = replay.hedger
+        Flight.__init__(self, hedger, ask, replay.alarm, replay.clock.time, hedger.emit, begun)
         self._replay, self._index = replay, index
-
-    def ring(self) -> None:
-        """The first attempt has answered, and nothing was due before."""
-        replay, at, now = self._replay, self.ask.started_at, self._replay.clock.now
-        replay.told.took[self._index] = now - at
-        replay.told.winner[self._index] = 0
-        self.answered(replay.places[self.order[0]], 0, _PRIMARY, at, now)
 
     def fly(self, seconds: float, failure: Failure | None) -> None:
         """Run the race; the first attempt takes so long, or fails."""

@@ -218,13 +218,15 @@ def _hull(hedged: Sequence[float], gains: Sequence[float]) -> list[tuple[float, 
     """The upper hull of the points (hedged, gain) and (0, 0): each corner's index, and the slope that leads to it."""
     corners: list[tuple[float, int]] = []
     for index in range(len(gains) - 1, -1, -1):
-        while True:
-            before = corners[-1][1] if corners else None
-            x, y = (hedged[before], gains[before]) if before is not None else (0.0, 0.0)
-            slope = (gains[index] - y) / (hedged[index] - x)
-            if not corners or slope < corners[-1][0]:
+        share, gain = hedged[index], gains[index]
+        slope = gain / share
+        while corners:
+            steepest, before = corners[-1]
+            slope = (gain - gains[before]) / (share - hedged[before])
+            if slope < steepest:
                 break
             corners.pop()
+            slope = gain / share
         if slope > 0.0:
             corners.append((slope, index))
     return corners

@@ -8,10 +8,11 @@ correlated by r, and s = sqrt(1 - r^2),
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from itertools import accumulate, pairwise, starmap
 from math import erfc, exp, sqrt, tau
+from operator import add
 
 STRONGEST = 0.95
 """The largest correlation that can be asked for: beyond it a hedge is as good as useless, and the grid too coarse."""
@@ -19,7 +20,10 @@ STRONGEST = 0.95
 _STEP = 0.125
 _LOWEST = -4.0
 _SCORES = tuple(_LOWEST + _STEP * node for node in range(77))
-_DENSITIES = tuple(exp(score * score / -2.0) / sqrt(tau) for score in _SCORES)
+_NODES = tuple((exp(score * score / -2.0) / sqrt(tau), score) for score in _SCORES)
+"""Densities and scores."""
+_ROWS = 64
+"""How many rows are kept: who looks for the shortest time comes by the same ranks again and again."""
 _LAST = len(_SCORES) - 1
 _LOWEST_RANK = erfc(-_LOWEST / sqrt(2.0)) / 2.0
 _EDGE = 1e-9
@@ -67,14 +71,13 @@ def _independent(v: float) -> float:
     return min(max(v, 0.0), 1.0)
 
 
-def _row(a: float, correlation: float) -> list[float]:
+@lru_cache(_ROWS)
+def _row(a: float, correlation: float) -> Sequence[float]:
     """P(V <= v | U > u) at the nodes: the integral by trapezoids, over its own total."""
     spread = sqrt(2.0 * (1.0 - correlation * correlation))
     slope, shift = correlation / spread, a / spread
-    heights = [d * erfc(shift - slope * b) for b, d in zip(_SCORES, _DENSITIES, strict=True)]
-    below = heights[0]  # what lies under the first node, which is next to nothing
-    areas = [below]
-    for left, right in pairwise(heights):
-        below += left + right
-        areas.append(below)
+    heights = [density * erfc(shift - slope * node) for density, node in _NODES]
+    # what lies under the first node is next to nothing
+    areas = list(accumulate(starmap(add, pairwise(heights)), initial=heights[0]))
+    below = areas[-1]
     return [area / below for area in areas] if below > 0.0 else [1.0] * len(areas)

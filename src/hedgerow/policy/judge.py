@@ -73,7 +73,8 @@ def _no_chance() -> float:
 class Judge:
     """See the module. Made once for a route; a reload changes its policy and keeps what it knows."""
 
-    def __init__(self, name: str, policy: Policy, shared: Shared | None = None) -> None:
+    def __init__(self, name: str, policy: Policy, shared: Shared | None = None, *, sealed: bool = False) -> None:
+        self._sealed = sealed  # see `Hedger`
         self._shared = shared = Shared(_no_chance) if shared is None else shared
         self.controls = Controls()
         self._policy = policy
@@ -89,7 +90,7 @@ class Judge:
         """A request has come: it earns its share of the budgets; held out, nothing for the hedges of others."""
         self._kill_switch = KillSwitch(f"route {name}")
         self._lessons = Lessons(self._latency, self._throttle, self._pair)
-        self.learn = self._lessons.answered
+        self.learn, self.won = self._lessons.answered, self._lessons.won
         """From an attempt that won."""
         self._accounts: dict[str, str] = {}
         self._cost = HedgeCost(self.terms)
@@ -268,13 +269,8 @@ class Judge:
             guards.append(Rollout(rollout))
         guards.append(Background(route=conditions.background))
         if conditions.streaming is not None or conditions.max_tokens_below is not None or conditions.traits:
-            guards.append(
-                OnlyIf(
-                    streaming=conditions.streaming,
-                    max_tokens_below=conditions.max_tokens_below,
-                    traits=conditions.traits,
-                )
-            )
+            below = conditions.max_tokens_below
+            guards.append(OnlyIf(streaming=conditions.streaming, max_tokens_below=below, traits=conditions.traits))
         if conditions.max_input_tokens is not None:
             guards.append(TooLarge(conditions.max_input_tokens))
         self._guards = (*guards, stoppable)
@@ -287,6 +283,8 @@ class Judge:
             self._throttle.reconfigure(policy.throttle)
         early = is_early(self._rules().spec)
         self._asked = self._lessons.throttle = None if policy.throttle is None or early else self._throttle
+        if self._sealed and self.where is None and self.when.always is not None:
+            self._lessons.observe = None
 
     def _mostly(self, ask: Ask, backup: Candidate) -> float | None:
         law = self._latency.first_token(backup.target, ask.stream, ask.input_tokens, ask.started_at)

@@ -13,6 +13,9 @@ from hedgerow.policy.outage import Throttle
 
 _PRIMARY = Role.PRIMARY  # a member of an enum is slow to look up
 _WON, _SUPERSEDED, _KEPT = Outcome.WON, Outcome.SUPERSEDED, Outcome.KEPT
+Observe = Callable[[str, bool, int, float, bool, float], None]
+"""As `LatencyModel.observe`."""
+Pair = Callable[[FirstToken, AttemptEnded], None]
 _COMMITTED = (Outcome.FAILED_AFTER_COMMIT, Outcome.CLIENT_GONE)
 
 
@@ -34,12 +37,12 @@ class Lessons:
     `pair` is told of two attempts of one request: the one that won, and the first to end of those that lost to it.
     """
 
-    __slots__ = ("_further", "_pair", "latency", "throttle")
+    __slots__ = ("_further", "_pair", "observe", "throttle")
 
-    def __init__(self, latency: LatencyModel, throttle: Throttle, pair: Callable[[FirstToken, AttemptEnded], None]):
-        self.latency = latency
+    def __init__(self, latency: LatencyModel, throttle: Throttle, pair: Pair):
+        self.observe: Observe | None = latency.observe
         self.throttle: Throttle | None = throttle
-        """None where nobody asks it: then it need not be told."""
+        """Each of these is None where nobody asks what it would know: then it need not be told."""
         self._pair = pair
         self._further: dict[str, _Further] = {}
 
@@ -65,16 +68,25 @@ class Lessons:
 
     def answered(self, event: FirstToken) -> None:
         """An attempt has won."""
-        took, throttle = event.at - event.launched_at, self.throttle
-        further = self._further.get(event.request_id) if self._further else None
-        self.latency.observe(event.target, event.stream, event.input_tokens, took, False, event.at)
-        if event.role is _PRIMARY:
+        attempt, times = (event.attempt, event.target, event.role), (event.launched_at, event.at)
+        self.won(event.request_id, *attempt, *times, event.stream, event.input_tokens)
+
+    def won(
+        self, request_id: str, attempt: int, target: str, role: Role, launched_at: float, at: float, stream: bool,
+        input_tokens: int,
+    ) -> None:  # fmt: skip
+        """As `answered`, where nobody else hears of it: what most requests come to is not worth an event."""
+        took, throttle = at - launched_at, self.throttle
+        further = self._further.get(request_id) if self._further else None
+        if (observe := self.observe) is not None:
+            observe(target, stream, input_tokens, took, False, at)
+        if role is _PRIMARY:
             if throttle is not None and (further is None or not further.late):
-                throttle.first(False, event.at)
+                throttle.first(False, at)
         elif throttle is not None and further is not None and 0.0 < further.delay < inf:
-            throttle.other(took > further.delay, event.at)
+            throttle.other(took > further.delay, at)
         if further is not None:
-            further.won = event
+            further.won = FirstToken(request_id, attempt, target, role, launched_at, at, stream, input_tokens)
             self._decided(further)
 
     def over(self, event: AttemptEnded) -> None:
@@ -87,8 +99,9 @@ class Lessons:
         key = (event.target, event.stream, event.input_tokens)
         times = (event.launched_at, event.ended_at)
         told = event.first_token_at is not None and event.outcome in _COMMITTED  # when it won
-        if not told and (sample := sample_of(event.outcome, failure, event.first_token_at, *times)) is not None:
-            self.latency.observe(*key, *sample, event.ended_at)
+        observe = None if told else self.observe
+        if observe and (sample := sample_of(event.outcome, failure, event.first_token_at, *times)) is not None:
+            observe(*key, *sample, event.ended_at)
         if event.outcome is _SUPERSEDED or event.outcome is _KEPT:
             self._lost(event)
         if event.first_token_at is None and self.throttle is not None:

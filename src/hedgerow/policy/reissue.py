@@ -133,21 +133,19 @@ class Curve:
 
     def look(self, t: float) -> Look:
         """What each delay would gain at `t`."""
-        answered = self._primary.cdf(t)
+        answered, delays = self._primary.cdf(t), self.delays[: bisect_left(self.delays, t)]
         missing, backup, correlation = 1.0 - answered, self._backup.cdf, self._correlation
         if callable(correlation):
             conditional = correlation
-
-            def gain(delay: float) -> float:
-                return missing * conditional(t - delay, t) if delay < t else 0.0
-
-        else:
-            share = given_slower(answered, correlation)
-
-            def gain(delay: float) -> float:
-                return missing * share(backup(t - delay)) if delay < t else 0.0
-
-        return Look(answered, gain, [gain(delay) for delay in self.delays[: bisect_left(self.delays, t)]])
+            return Look(
+                answered,
+                lambda d: missing * conditional(t - d, t) if d < t else 0.0,
+                [missing * conditional(t - d, t) for d in delays],
+            )
+        share = given_slower(answered, correlation)
+        # most of what a plan takes
+        gains = [missing * each for each in map(share, map(backup, [t - delay for delay in delays]))]
+        return Look(answered, lambda d: missing * share(backup(t - d)) if d < t else 0.0, gains)
 
     def affordable(self, share: float) -> float:
         """The shortest delay that hedges at most `share` of requests; `inf` if there is none."""

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import (
@@ -27,7 +27,7 @@ from hedgerow.policy.auto import (
 from hedgerow.policy.cancelling import RAISE
 from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, show
-from hedgerow.policy.latency.cells import SIZES, LatencyModel
+from hedgerow.policy.latency.cells import SIZES, LatencyModel, Seen
 from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.objective import in_time
 from hedgerow.policy.percentile import DelayNotice, Percentiles, Which
@@ -38,6 +38,20 @@ _Pair = tuple[str, str, bool]
 _Key = tuple[str, str, bool, int]
 _Inputs = tuple[Sequence[Kind], float]
 _NOTHING = Planned(())
+
+
+class _Kept(NamedTuple):
+    """A plan: what it was made of, for how many kinds of request, after so many samples of primary and backup."""
+
+    inputs: _Inputs
+    of: int
+    seen: tuple[Seen, Seen]
+    start: float
+
+    def holds(self, kinds: int, seen: tuple[Seen, Seen]) -> bool:
+        """Whether it need not be made anew."""
+        known = bool(self.inputs[0]) and self.of == kinds
+        return known and not any(then.is_stale(now, then.held) for then, now in zip(self.seen, seen, strict=True))
 
 
 def _other_provider(_primary: str, _backup: str) -> float:
@@ -97,7 +111,7 @@ class When:
             self.always = Choice(rules.clamp(spec.seconds), 1.0, "fixed")
         self._percentiles = Percentiles(spec, rules.max_delay) if isinstance(spec, Percentile) else None
         self._kept: dict[_Key, Choice] = {}
-        self._plans: dict[_Pair, tuple[_Inputs, float]] = {}
+        self._plans: dict[_Pair, _Kept] = {}
 
     def choose(self, ask: Ask, primary: str, backup: str | None, now: float) -> Choice:
         """When to hedge a request that goes to `primary` first. Without a backup a hedge is taken to go there too."""
@@ -124,10 +138,10 @@ class When:
         what the two have in common, and the correlation beyond that comes out as 0, as it should for planning.
 
         `took`, `hedge_took`: seconds from each attempt's own launch to its first token (`done`), else until it was
-        broken off.
+        broken off. They are compared with what is planned with: where nothing is, there is nothing to learn.
         """
-        first = self._model.answers(primary, ask.stream, ask.input_tokens, now)
-        second = self._model.answers(backup, ask.stream, ask.input_tokens, now)
+        first = self._model.planned(primary, ask.stream, ask.input_tokens, now)
+        second = self._model.planned(backup, ask.stream, ask.input_tokens, now)
         if first is None or second is None:
             return False
         pairs = self._pairs.get((primary, backup))
@@ -191,20 +205,22 @@ class When:
                 return
 
     def _refresh_together(self, pair: _Pair, keys: Sequence[_Key], now: float) -> Steps[None]:
-        """Share the budget out over the prompt sizes; nothing changes where nothing was learned."""
-        rules = self._rules
+        """Share the budget out over the prompt sizes; nothing changes where next to nothing was learned."""
+        rules, seen = self._rules, self._seen(pair, now)
+        before = self._plans.get(pair)
+        if before is not None and before.holds(len(keys), seen):
+            return
         kinds = kinds_of(self._model, *pair, self._cost, now)
         if not any(self._tells(kind.primary) for kind in kinds):
             kinds = ()
         inputs = (kinds, self.correlation(*pair[:2]))
-        before, start = self._plans.get(pair, (None, 1.0))
-        if kinds and before is not None and _alike(before, inputs):
+        if kinds and before is not None and before.of == len(keys) and _alike(before.inputs, inputs):
             return
         yield
-        plan = (yield from self._planned(*inputs, start)) if kinds else _NOTHING
+        plan = (yield from self._planned(*inputs, 1.0 if before is None else before.start)) if kinds else _NOTHING
         if rules is not self._rules:
             return
-        self._plans[pair] = (inputs, plan.start)
+        self._plans[pair] = _Kept(inputs, len(keys), seen, plan.start)
         of_size = {size: index for index, kind in enumerate(kinds) for size in kind.sizes}
         for key in keys:
             index = of_size.get(key[3])
@@ -235,6 +251,11 @@ class When:
         kind = Kind((size,), 1.0, 1.0, law, other)
         plan = finish(self._planned([kind], self.correlation(primary, backup)))
         return self._choice(plan.choices[0])
+
+    def _seen(self, pair: _Pair, now: float) -> tuple[Seen, Seen]:
+        primary, backup, stream = pair
+        samples = self._model.first_tokens
+        return samples.seen(primary, stream, now), samples.seen(backup, stream, now)
 
     def _tells(self, primary: Distribution) -> bool:
         """Whether a delay can be found in its times: not where it was never seen to answer, unless one is given."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from itertools import chain
-from math import inf
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,9 +22,9 @@ SIZES = (1_000, 4_000, 16_000, 64_000)
 """Prompt tokens at which the next size begins: below 1,000, below 4,000, ..., 64,000 and more."""
 
 STALE_SHARE = 20
-"""A distribution is made anew once one sample in so many is newer than it,"""
-STALE_AFTER = 5.0
-"""or when it is asked for after so many seconds: then samples may have grown too old."""
+"""What was made of samples is made anew once one in so many is newer than it, or has gone since."""
+OLD_SHARE = 4
+"""And with one in so many it no longer says what is usual."""
 
 _SIZES = len(SIZES) + 1
 
@@ -53,23 +53,36 @@ class Learning(msgspec.Struct, frozen=True, gc=False):
             raise ValueError("min_samples and warmup must be at least 1 and at most window, or no cell ever has enough")
 
 
+class Seen(NamedTuple):
+    """Samples that have ever come, and that are held."""
+
+    added: int
+    held: int
+
+    def is_stale(self, now: Seen, known: int, share: int = STALE_SHARE) -> bool:
+        """Whether what was made then, of `known` samples, is to be made anew."""
+        came = now.added - self.added
+        left = self.held + came - now.held
+        return came < 0 or max(came, left) * share >= known  # fewer have come where a cell was given back
+
+
 class _Law:
     """The distribution last made of some cells, kept until it is stale."""
 
-    __slots__ = ("_known", "_known_at", "_until")
+    __slots__ = ("_known", "_seen")
 
     def __init__(self) -> None:
         self._known = Distribution((), (), 0, 0)
-        self._until = -inf
-        self._known_at = 0
+        self._seen = Seen(0, 0)
 
-    def of(self, cells: Sequence[Window], size: int, now: float) -> Distribution:
-        known, added = self._known, sum(cell.added for cell in cells)
-        if now >= self._until or (added - self._known_at) * STALE_SHARE >= known.n:
-            self._known = known = together(cells, size, now)
-            self._until = now + STALE_AFTER
-            self._known_at = added
-        return known
+    def of(self, cells: Sequence[Window], size: int, seen: Seen, now: float) -> Distribution:
+        if self._seen.is_stale(seen, self._known.n):
+            self._known, self._seen = together(cells, size, now), seen
+        return self._known
+
+    def last(self, seen: Seen) -> Distribution | None:
+        """The one that was made last, unless it is old."""
+        return None if self._seen.is_stale(seen, self._known.n, OLD_SHARE) else self._known
 
 
 class _Target:
@@ -89,20 +102,28 @@ class _Target:
         """How many samples there are."""
         return sum(cell.count(now) for cell in self._some(-1, -1))
 
-    def distribution(self, way: int, size: int, learning: Learning, now: float) -> Distribution | None:
+    def distribution(
+        self, way: int, size: int, learning: Learning, now: float, *, last: bool = False
+    ) -> Distribution | None:
         if self.count(now) < learning.warmup:
             return None
-        for level in ((way, size), (way, -1)):
-            if (law := self.level(*level, learning.min_samples, learning, now)) is not None:
-                return law
-        return self.level(-1, -1, 0, learning, now)
+        for level in ((way, size), (way, -1), (-1, -1)):
+            cells = self._some(*level)
+            seen = _seen(cells, now)
+            if seen.held >= learning.min_samples or level == (-1, -1):
+                law = self._law(*level)
+                return law.last(seen) if last else law.of(cells, learning.window, seen, now)
+        return None
 
     def level(self, way: int, size: int, least: int, learning: Learning, now: float) -> Distribution | None:
         """What the cells of one way (-1: of both) and one size (-1: of all) say, with at least so many samples."""
         cells = self._some(way, size)
-        if sum(cell.count(now) for cell in cells) < least:
-            return None
-        return self._law(way, size).of(cells, learning.window, now)
+        seen = _seen(cells, now)
+        return None if seen.held < least else self._law(way, size).of(cells, learning.window, seen, now)
+
+    def seen(self, way: int, now: float) -> Seen:
+        """What has come of one way."""
+        return _seen(self._some(way, -1), now)
 
     def _some(self, way: int, size: int) -> list[Window]:
         ways = self.cells if way < 0 else (self.cells[way],)
@@ -113,6 +134,14 @@ class _Target:
         if law is None:
             law = self._laws[way, size] = _Law()
         return law
+
+
+def _seen(cells: Sequence[Window], now: float) -> Seen:
+    added = held = 0
+    for cell in cells:
+        held += cell.count(now)
+        added += cell.added
+    return Seen(added, held)
 
 
 class Cells:
@@ -141,10 +170,16 @@ class Cells:
     def distribution(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
         """What such a request can expect of this target; None while too little is known of it.
 
-        At most one in `STALE_SHARE` of its samples, or those of `STALE_AFTER` seconds, are not in it yet.
+        At most one in `STALE_SHARE` of its samples is not in it yet, or should not be any more.
         """
         known = self._targets.get(target)
         return None if known is None else known.distribution(stream, size_of(input_tokens), self._learning, now)
+
+    def last(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
+        """What `distribution` answered last, and made nothing anew for it; None where that is too long ago."""
+        known = self._targets.get(target)
+        size = size_of(input_tokens)
+        return None if known is None else known.distribution(stream, size, self._learning, now, last=True)
 
     def known(self, targets: Collection[str], least: int, now: float) -> Collection[str]:
         """Those of these targets that have so many samples."""
@@ -169,6 +204,11 @@ class Cells:
                 break
             laws = finer
         return laws
+
+    def seen(self, target: str, stream: bool, now: float) -> Seen:
+        """How many samples there are and were, by which to tell whether there is news."""
+        known = self._targets.get(target)
+        return Seen(0, 0) if known is None else known.seen(stream, now)
 
     def rates(self, target: str, stream: bool, now: float) -> tuple[float, ...]:
         """Samples per second by prompt size, smallest first: what share of the requests each size is."""
@@ -221,6 +261,11 @@ class LatencyModel:
         Its estimate would be that it never does, and a plan that believes that never asks it again.
         """
         law = self.first_tokens.distribution(target, stream, input_tokens, now)
+        return law if law is not None and law.events else None
+
+    def planned(self, target: str, stream: bool, input_tokens: int, now: float) -> Distribution | None:
+        """What was last planned with, see `Cells.last`."""
+        law = self.first_tokens.last(target, stream, input_tokens, now)
         return law if law is not None and law.events else None
 
     def resize(self, learning: Learning) -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import inf, isfinite
 
 import msgspec
@@ -44,32 +45,31 @@ class Distribution(msgspec.Struct, frozen=True, gc=False):
         samples.update((value, True) for value in censored)
         if not all(isfinite(value) and value >= 0 for value, _ in samples):
             raise ValueError("a sample must be a finite number of seconds, 0 or more")
-        return cls.estimated((value, at_least, count) for (value, at_least), count in sorted(samples.items()))
+        ordered = sorted(samples)
+        counts = [samples[each] for each in ordered]
+        return cls.estimated([value for value, _ in ordered], [at_least for _, at_least in ordered], counts)
 
     @classmethod
-    def estimated(cls, samples: Iterable[tuple[float, bool | int, int]]) -> Distribution:
-        """From (seconds, whether "at least", count) in ascending order, the value before the "at least" of a tie."""
-        samples = list(samples)
-        n = at_risk = at_risk_then = sum(count for _, _, count in samples)
-        mostly, events, survival_then = (
-            0.0,
-            0,
-            1.0,
-        )  # since the last "at least", survival is a plain ratio: nothing drifts
+    def estimated(cls, seconds: Sequence[float], at_least: Sequence[bool | int], counts: Sequence[int]) -> Distribution:
+        """From seconds in ascending order, whether "at least", and how often; of a tie the value first."""
+        n = at_risk = at_risk_then = sum(counts)
+        survival_then = 1.0  # since the last "at least", survival is a plain ratio: nothing drifts
+        censored = 0
         times: list[float] = []
         shares: list[float] = []
-        for seconds, at_least, count in samples:
-            if 2 * at_risk > n:
-                mostly = seconds
-            if at_least:
+        for time, is_at_least, count in zip(seconds, at_least, counts, strict=True):
+            if is_at_least:
                 survival_then *= at_risk / at_risk_then
                 at_risk = at_risk_then = at_risk - count
+                censored += count
             else:
                 at_risk -= count
-                events += count
-                times.append(seconds)
+                times.append(time)
                 shares.append(1.0 - survival_then * at_risk / at_risk_then)
-        return cls(tuple(times), tuple(shares), n, events, mostly, samples[-1][0] if samples else 0.0)
+        # the last of which more than half are as long
+        shorter = list(accumulate(counts, initial=0))
+        mostly = seconds[bisect_left(shorter, (n + 1) // 2, hi=len(counts)) - 1] if n else 0.0
+        return cls(tuple(times), tuple(shares), n, n - censored, mostly, seconds[-1] if n else 0.0)
 
     @classmethod
     def mixed(cls, parts: Iterable[tuple[float, Distribution]]) -> Distribution:

@@ -27,6 +27,8 @@ _PER_E = 1 / log(GROWTH)
 BUCKETS = int(log(LONGEST / SHORTEST) * _PER_E) + 1
 MIDDLES = tuple(SHORTEST * GROWTH**bucket * (1 + ERROR) for bucket in range(BUCKETS))
 """The time that each bucket stands for."""
+_SECONDS = tuple(chain.from_iterable(zip(MIDDLES, MIDDLES, strict=True)))
+"""That of each sample's number, see `code_of`."""
 
 
 def code_of(seconds: float, censored: bool) -> int:
@@ -137,4 +139,6 @@ def together(windows: Sequence[Window], size: int, now: float) -> Distribution:
 
 
 def _estimated(samples: Counter[int]) -> Distribution:
-    return Distribution.estimated((MIDDLES[code >> 1], code & 1, samples[code]) for code in sorted(samples))
+    codes = sorted(samples)
+    counts = [samples[code] for code in codes]
+    return Distribution.estimated([_SECONDS[code] for code in codes], [code & 1 for code in codes], counts)
