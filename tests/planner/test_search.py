@@ -22,6 +22,7 @@ from hedgerow.planner.search import Options, judge, plan
 from hedgerow.planner.verdict import value_at
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
+from hedgerow.report.words import percent
 
 SOURCE = Source(
     files=("log.csv",),
@@ -154,6 +155,7 @@ def test_a_budget_in_money_is_kept_and_needs_prices() -> None:
     option = only(planned(log, [Budget(usd_per_1000=0.5)], prices=prices))
     assert option.expected.usd_per_1000 == pytest.approx(10 * option.expected.extra)  # a hedge is a cent
     assert option.expected.usd_per_1000 == pytest.approx(0.5, rel=0.1)
+    assert f"per 1,000 (+{percent(option.expected.extra)} of the bill)" in option.why
     with pytest.raises(ConfigError, match="needs prices of one"):
         planned(log, [Budget(usd_per_1000=0.5)])
 

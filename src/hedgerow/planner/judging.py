@@ -47,7 +47,8 @@ class Judging:
         answered = np.isfinite(own)
         set_once = best(*fitted(self._scene, backup), share, target)
         stale = self._fixed(own, near, set_once, share, burst_of(self._scene, share))
-        paid, why = pays(self.about, cut, without, expected)
+        money = self._money[choice.backup]
+        paid, why = pays(self.about, cut, without, expected, None if money is None else money.bill(rest))
         option = Option(
             budget=budget,
             choice=msgspec.structs.replace(choice, by_size=_by_size(flown[0])),

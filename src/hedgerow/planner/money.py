@@ -29,6 +29,10 @@ class Money:
     def __init__(self, own: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> None:
         self._own, self._other = own, other
 
+    def bill(self, part: slice) -> float:
+        """Dollars of 1,000 of these requests without hedges, on average."""
+        return float(self._own[0][part].mean()) * 1_000.0
+
     def of(self, flown: Flown, part: slice = slice(None)) -> Floats:
         """Dollars of each of these requests, more than without hedges."""
         hedged = flown.hedges[part] > 0

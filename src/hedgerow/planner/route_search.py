@@ -39,7 +39,7 @@ _OVER = 1.2
 """How far beyond its budget a way may be in a trial, which begins with as many hedges as may start at once."""
 
 
-def too_short(log: Log, target: int) -> Route:
+def too_short(log: Log, target: int, quantile: float) -> Route:
     """Of a primary with too few attempts to look at any further."""
     own = log.of(log.target == target)
     none = np.zeros(len(own), dtype=np.int64)
@@ -48,7 +48,7 @@ def too_short(log: Log, target: int) -> Route:
         requests=len(own),
         fitted_on=0,
         judged_on=0,
-        without=outcome_of([Flown(own.ttft, none, none, none, ())], 0.99),
+        without=outcome_of([Flown(own.ttft, none, none, none, ())], quantile),
         options=(),
         recommended=None,
         verdict=f"Do not hedge on this log's word: it holds {len(own)} requests of {log.targets[target]}, too few to "

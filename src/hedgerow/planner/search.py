@@ -76,7 +76,7 @@ def plan(log: Log, source: Source, options: Options, progress: Progress = _quiet
     for target in _primaries(log, options):
         scene = scene_of(log, target, seed=options.seed, fit=options.fit, only=options.backups)
         if scene is None:
-            searches.append(too_short(log, target))
+            searches.append(too_short(log, target, options.target))
             continue
         if not scene.backups:
             raise ConfigError([f"{scene.name}: too few attempts at {', '.join(options.backups)} to hedge to"])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hedgerow.planner.noise import Cut
 from hedgerow.planner.plan import Option, Outcome
 from hedgerow.planner.statistics import TargetStatistics
-from hedgerow.report.words import money, percent, pnn, seconds
+from hedgerow.report.words import change, money, percent, pnn, seconds
 
 SMALL = 0.05
 """A quantile that becomes shorter by less is not worth a setting;"""
@@ -74,9 +74,13 @@ class About:
         return self.judged * (1.0 - self.target) < _SLOW - 1e-6
 
 
-def pays(about: About, cut: Cut, without: Outcome, expected: Outcome) -> tuple[bool, str]:
-    """Whether an option does, and why."""
-    cost = "" if expected.usd_per_1000 is None else f" and {money(expected.usd_per_1000 * 1e9)} per 1,000 of them"
+def pays(about: About, cut: Cut, without: Outcome, expected: Outcome, bill: float | None = None) -> tuple[bool, str]:
+    """Whether an option does, and why. `bill`: dollars of 1,000 requests without hedges, where that is known."""
+    cost = ""
+    if bill and expected.usd_per_1000 is not None:
+        cost = (
+            f" and {money(expected.usd_per_1000 * 1e9)} per 1,000 ({change(expected.usd_per_1000 / bill)} of the bill)"
+        )
     before, after = (seconds(value_at(outcome, about.target)) for outcome in (without, expected))
     what = (
         f"{about.name} {before} becomes {after}, {shorter(cut.value)} ({percent(max(cut.low, 0.0))} to "
