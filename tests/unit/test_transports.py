@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 import hedgerow
-from hedgerow import HttpTarget, Policy, http_client
+from hedgerow import HttpTarget, Policy, http_client, http_client_sync
 from hedgerow.gateway.headers import without_keys
 from hedgerow.gateway.target import base_path
 from hedgerow.transports.httpx2 import SyncHedgeTransport
@@ -150,6 +150,27 @@ try:
 except ImportError as error:
     print(error)
 """
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (
+            lambda make, one: make(["https://a/v1"]),
+            r"a target must be an HttpTarget\(base_url=...\), not 'https://a/v1'",
+        ),
+        (lambda make, one: make(one), "targets must be a list of HttpTargets"),
+        (lambda make, one: make([one], {"delay": 1}), r"policy must be a Policy, such as Policy\(delay=1\)"),
+        (
+            lambda make, one: make([one], delay=1, budget=0.1),
+            r"http_client\(targets, Policy\(delay=..., budget=...\)\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("make", [http_client, http_client_sync])
+def test_what_is_given_in_the_wrong_place_is_refused(call: Any, problem: str, make: Any) -> None:
+    with pytest.raises(TypeError, match=problem):
+        call(make, HttpTarget(base_url="https://a/v1"))
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ def _client(
         if missing.name != library:
             raise
         raise ImportError(f"clients of {library} need {library}: pip install {library}") from None
+    if rules := ", ".join(f"{name}=..." for name in options if name in Policy.__struct_fields__):
+        raise TypeError(f"the rules of hedging are those of its policy: http_client(targets, Policy({rules}))")
     ours = {name: options.pop(name) for name in _OURS if name in options}
     hedging = getattr(made, transport)(targets, policy, **ours)
     return getattr(import_module(library), client)(transport=hedging, **{"follow_redirects": True, **options})

@@ -109,9 +109,8 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
 def blueprint_of(
     targets: Sequence[HttpTarget], policy: Policy, *, nonstream_as_stream: bool = False, allow: Collection[Leave] = ()
 ) -> Blueprint:
-    """A gateway that has these targets in one route. Raises `ValueError`."""
-    if not targets:
-        raise ValueError("a transport needs at least one target")
+    """A gateway that has these targets in one route. Raises `TypeError` and `ValueError`."""
+    _check(targets, policy)
     if unknown := set(allow) - set(get_args(Leave)):
         raise ValueError(f"allow has {', '.join(sorted(unknown))}: it can have {', '.join(get_args(Leave))}")
     breaker = policy.breaker_settings or BreakerSettings(failure_ratio=None)
@@ -127,6 +126,18 @@ def blueprint_of(
     reading = Reading(as_stream=nonstream_as_stream, total=rules.total, allow=frozenset(allow))
     route = RouteBlueprint(targets=tuple(named), policy=rules, reading=reading, keep=keep)
     return Blueprint(targets=named, routes={ROUTE: route}, default_route=ROUTE, server=_SERVER)
+
+
+def _check(targets: object, policy: object) -> None:
+    if not isinstance(targets, Sequence) or isinstance(targets, str):
+        raise TypeError(f"targets must be a list of HttpTargets, not {targets!r}")
+    if not targets:
+        raise ValueError("a transport needs at least one target")
+    for each in targets:
+        if not isinstance(each, HttpTarget):
+            raise TypeError(f"a target must be an HttpTarget(base_url=...), not {each!r}")
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy must be a Policy, such as Policy(delay=1), not {policy!r}")
 
 
 def configured(file: Path, route: str | None) -> Blueprint:
