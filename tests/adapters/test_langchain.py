@@ -9,6 +9,8 @@ from typing import Any
 import openai
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, SecretStr
@@ -170,3 +172,33 @@ def test_who_leaves_a_stream_ends_it_at_the_provider(labs: tuple[LabControl, Lab
         if chunk.content:
             break
     assert labs[0].stats()["cancelled_mid_stream"] == 1
+
+
+def fake() -> Any:
+    return GenericFakeChatModel(messages=iter([AIMessage("one two three")] * 9))
+
+
+def test_leaving_a_stream_early_is_an_end_and_no_error() -> None:
+    seen = Seen()
+
+    async def main() -> None:
+        stream: Any = HedgedRunnable(fake(), fake(), delay=5).astream("hi", {"callbacks": [seen]})
+        assert (await anext(stream)).content == "one"
+        await stream.aclose()
+
+    asyncio.run(main())
+    assert (seen.seen[0], seen.seen[-1]) == ("chain", "end")
+    assert "error" not in seen.seen
+
+
+def test_where_a_gate_is_strict_a_stream_is_the_whole_answer() -> None:
+    """It won unjudged."""
+
+    async def main() -> None:
+        judged: list[str] = []
+        model = HedgedRunnable(fake(), fake(), delay=5, strict=True, gate=lambda one: judged.append(one.content))
+        assert await words(model) == ["one two three"] == judged
+        with pytest.raises(EveryAttemptFailed):
+            await words(HedgedRunnable(fake(), fake(), delay=5, strict=True, gate=lambda _: False))
+
+    asyncio.run(main())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -204,3 +204,17 @@ def test_a_providers_own_tools_are_used_once() -> None:
 def test_an_empty_start_of_a_part_is_no_first_token() -> None:
     assert not _says_something(PartStartEvent(index=0, part=TextPart("")))
     assert _says_something(PartStartEvent(index=0, part=TextPart("x")))
+
+
+def test_a_strict_gate_refuses_streams() -> None:
+    async def say(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[str]:
+        yield "unjudged"
+
+    async def main() -> None:
+        model = FunctionModel(stream_function=say)
+        agent = Agent(HedgedModel(model, model, policy=Policy(delay=5, strict=True), gate=lambda _: False))
+        with pytest.raises(TypeError, match="no gate can judge before it wins"):
+            async with agent.run_stream("hi"):
+                raise AssertionError
+
+    asyncio.run(main())

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import random
+import re
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
 
 from hedgerow import EveryAttemptFailed, Hedger, Policy, Target, chain, hedge, hedged, race
-from hedgerow.client import calls
+from hedgerow.client import calls, checking
 from hedgerow.events import Reason
 from hedgerow.testing import VirtualLoop
 from tests.client.support import Book, Closable, run, turn
@@ -200,22 +204,157 @@ def test_a_rejected_answer_waits_for_a_running_rival_but_not_for_ever() -> None:
     run(main)
 
 
-def test_a_gate_that_raises_has_not_judged_and_one_may_be_async(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_gate_may_be_async() -> None:
     async def main(_: VirtualLoop) -> None:
         book = Book()
-
-        def broken(answer: str) -> bool:
-            raise ZeroDivisionError(answer)
 
         async def slow(answer: str) -> bool:
             await asyncio.sleep(1)
             return answer == "b"
 
-        result = await hedge(book.target("a", 1.0), book.target("b", 1.0), delay=5, gate=[broken, slow])
-        assert result.value == "b"
+        result = await hedge(book.target("a", 1.0), book.target("b", 1.0), delay=5, gate=slow)
+        assert (result.value, result.latency) == ("b", 3.0)
 
     run(main)
-    assert "broken" in caplog.text
+
+
+class Nothing:
+    """False without being False, as numpy's are."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("gate", "detail", "line"),
+    [
+        (lambda answer: json.loads(answer) and None, ": raised JSONDecodeError", None),
+        (lambda answer: 0 if answer == "bad" else 1, "", None),
+        (lambda answer: Nothing() if answer == "bad" else True, "", "returned a Nothing: that counts as False"),
+        (lambda answer: [] if answer == "bad" else [answer], "", "returned a list: that counts as False"),
+        (lambda answer: answer.start, ": raised AttributeError", "raised AttributeError, which rejects"),
+        (lambda answer: answer.upper() if answer == "bad" else None, ": BAD", None),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_a_gate_does_not_say_yes_to_is_rejected(
+    gate: Callable[[str], Any], detail: str, line: str | None, caplog: pytest.LogCaptureFixture, *, strict: bool
+) -> None:
+    """One that raised, and anything that is but false, let a bad answer win."""
+
+    async def main(_: VirtualLoop) -> None:
+        checking._told.clear()
+        book = Book()
+        targets = book.target("a", 1.0, "bad"), book.target("b", 1.0, '{"good": 1}')
+        count = 1 if detail == ": raised AttributeError" else 2  # that gate says yes to nothing
+        rules: dict[str, Any] = {"delay": 5} if count == 2 else {"delay": "off"}
+        result = await hedge(*targets[:count], gate=gate, strict=strict and count == 2, name=detail, **rules)
+        failure = result.attempts[0].failure
+        assert failure is not None
+        assert failure.message == f"gate <lambda>{detail}"
+        assert (result.value == "bad") is (count == 1)
+
+    run(main)
+    assert bool(caplog.messages) == (line is not None)
+    assert line is None or line in caplog.text
+
+
+def test_a_match_counts_as_good_and_the_log_says_that_none_does_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(_: VirtualLoop) -> None:
+        gate: Any = partial(re.match, "{")
+        result = await hedge(Book().target("a", 1.0, "{}"), delay="off", gate=gate, strict=True)
+        assert result.target == "a"
+
+    run(main)
+    assert caplog.messages == ["gate partial returned a Match: that counts as True, and None as good; return a bool"]
+
+
+def test_a_gate_is_asked_of_what_a_context_manager_gives() -> None:
+    async def main(_: VirtualLoop) -> None:
+        for strict in (False, True):
+            book = Book()
+            result = await hedge(
+                book.context("a", 1.0),
+                book.context("b", 1.0),
+                delay=5,
+                gate=lambda inside: inside == "b",
+                strict=strict,
+            )
+            assert book.open == 1 + (not strict and len(book.ended) == 0)
+            async with result.value as inside:
+                assert (inside, result.latency) == ("b", 2.0)
+            await turn()
+            assert book.open == 0
+
+        book = Book()
+        result = await hedge(book.context("a", 1.0), delay="off", gate=lambda _: False)
+        async with result.value as inside:  # the best there is
+            assert inside == "a"
+        with pytest.raises(EveryAttemptFailed, match="gate"):
+            await hedge(book.context("a", 1.0), delay="off", gate=lambda _: False, strict=True)
+        await turn()
+        assert book.open == 0
+
+    run(main)
+
+
+def test_a_strict_gate_refuses_streams_and_another_says_that_it_is_not_asked(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(_: VirtualLoop) -> None:
+        book = Book()
+        targets = book.stream("a", 1.0), book.stream("b", 1.0)
+        with pytest.raises(TypeError, match="a gives a stream, which no gate can judge before it wins"):
+            await hedge(*targets, delay=5, gate=lambda _: False, strict=True)
+        assert book.called == []  # it is not even begun
+        checking._told.clear()
+        for _twice in range(2):
+            async with (await hedge(*targets, delay=5, gate=lambda _: False)).value as items:
+                assert [item async for item in items] == ["a0"]
+        await turn()
+
+    run(main)
+    assert caplog.messages == [
+        "target a gives a stream, which wins with its first item: gates are asked of whole values only"
+    ]
+
+
+def test_what_is_awaited_is_an_answer_even_if_it_could_be_entered() -> None:
+    """Types said so, and a lock came out as something else."""
+
+    async def lock() -> asyncio.Lock:
+        return asyncio.Lock()
+
+    class Both:
+        """An awaitable that is to be entered, as a pool's connection is."""
+
+        def __await__(self) -> Any:
+            raise AssertionError
+
+        async def __aenter__(self) -> str:
+            return "inside"
+
+        async def __aexit__(self, *_: object) -> None:
+            return None
+
+    async def main(_: VirtualLoop) -> None:
+        assert isinstance((await hedge(lock, lock)).value, asyncio.Lock)
+        held: Any = (await hedge(Both, Both)).value
+        async with held as inside:
+            assert inside == "inside"
+        await turn()
+
+    run(main)
+
+
+def test_an_error_that_no_coroutine_may_raise_is_in_that_of_all() -> None:
+    def exhausted() -> Any:
+        return next(iter(()))
+
+    async def main(_: VirtualLoop) -> None:
+        with pytest.raises(EveryAttemptFailed) as caught:
+            await hedge(exhausted, exhausted)
+        assert isinstance(caught.value.__cause__, StopIteration)
+
+    run(main)
 
 
 def test_attempts_have_contexts_of_their_own_and_the_winners_is_kept() -> None:

@@ -129,3 +129,19 @@ def test_clients_of_both_sdks_are_asked_each_in_its_own_way(labs: tuple[str, str
             assert isinstance(caught.value, EveryAttemptFailed)
 
     asyncio.run(main())
+
+
+def test_a_stream_is_refused_before_it_is_paid_for() -> None:
+    async def main(_: VirtualLoop) -> None:
+        asked: list[str] = []
+
+        async def model(prompt: str, **_said: object) -> str:
+            asked.append(prompt)
+            return prompt
+
+        with pytest.raises(TypeError, match="gives whole texts"):
+            await hedged_completion("x", primary=model, backup=model, stream=True)
+        assert asked == []
+        assert (await hedged_completion("x", primary=model, backup=model, stream=False)).content == "x"
+
+    run(main)

@@ -6,7 +6,10 @@ import functools
 from typing import Any
 from unittest.mock import AsyncMock
 
+import pytest
+
 from hedgerow import Hedger, Policy, hedge, hedge_sync, race
+from hedgerow.client import checking
 from hedgerow.testing import VirtualLoop
 from tests.client.support import run
 
@@ -50,3 +53,32 @@ def test_a_race_has_the_budget_that_is_said_and_no_other() -> None:
         assert sum([len((await race(one, one)).attempts) - 1 for _ in range(200)]) == 200
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    ("targets", "rules", "line"),
+    [
+        (1, {"delay": 1}, "one target, so nobody to hedge with (delay=1): give another, or the same one twice"),
+        (1, {"delay": 1, "mode": "shadow"}, "nobody to hedge with"),
+        (1, {"mode": "race"}, "one target, so nobody to race with"),
+        (2, {"max_hedges": 2}, "max_hedges=2, and 2 targets are too few for that"),
+        (1, {}, None),
+        (1, {"delay": "off"}, None),
+        (1, {"mode": "chain", "delay": 1}, None),
+        (3, {"max_hedges": 2, "delay": 1}, None),
+    ],
+)
+def test_rules_that_the_targets_are_too_few_for_are_told_of_once(
+    targets: int, rules: dict[str, Any], line: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def one() -> int:
+        return 1
+
+    async def main(_: VirtualLoop) -> None:
+        for _twice in range(2):
+            assert (await Hedger[int]("few", [one] * targets, Policy(**rules))()).value == 1
+
+    checking._told.clear()
+    run(main)
+    assert len(caplog.messages) == (line is not None)
+    assert line is None or line in caplog.text

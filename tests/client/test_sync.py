@@ -198,7 +198,7 @@ async def late():
     finally:
         ended.set()
 try:
-    hedge_sync(late, delay=90)
+    hedge_sync(late)
 except KeyboardInterrupt:
     print('interrupted', ended.wait(10), hedge_sync(fast).value)
 """

@@ -88,7 +88,10 @@ class HedgedRunnable(Runnable[In, Out]):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[Out]:
-        """A stream, which has won with its first content."""
+        """A stream, which has won with its first content. Where a `gate` is `strict`, the whole answer in one piece."""
+        if self.options.get("gate") and self.options.get("strict"):
+            yield await self.ainvoke(input, config, **kwargs)
+            return
         config = ensure_config(config)
         manager = get_async_callback_manager_for_config(config)
         named = config.get("run_name") or self.get_name()
@@ -96,7 +99,6 @@ class HedgedRunnable(Runnable[In, Out]):
         child = patch_config(config, callbacks=run.get_child())
         targets = [Target(call=one.astream, name=_name_of(one)) for one in self.runnables]
         options = {"first_token": says_something, **self._named("streams")}
-        options.pop("gate", None)
         whole: Any = None
         try:
             result = await hedge(*targets, args=(input, child), kwargs=kwargs, **options)
@@ -105,6 +107,9 @@ class HedgedRunnable(Runnable[In, Out]):
                 async for chunk in chunks:
                     whole = chunk if whole is None else _sum(whole, chunk)
                     yield chunk
+        except GeneratorExit:  # its caller wants no more
+            await run.on_chain_end(whole)
+            raise
         except BaseException as error:
             await run.on_chain_error(error)
             raise

@@ -24,7 +24,8 @@ try:
 except ImportError as missing:
     raise ImportError(f"this needs Pydantic AI ({missing}): pip install 'hedgerow[pydantic-ai]'") from missing
 
-from hedgerow.client.gates import Check
+from hedgerow.client.failing import Unjudged
+from hedgerow.client.gates import Check, tell_of_streams
 from hedgerow.client.hedger import Hedger
 from hedgerow.client.result import Result
 from hedgerow.client.settings import Policy
@@ -62,13 +63,14 @@ class HedgedModel(FallbackModel):
         on_result: Callable[[Result[Any]], None] | None = None,
         listeners: Sequence[Listener] = (),
     ) -> None:
-        """`policy` says when. `name` is as in events, of which `listeners` are told. `gate` is asked of whole answers.
-        `on_result` is told what became of each request; of a stream, when it
-        begins. Whole answers and streams are learned apart.
+        """`policy` says when. `name` is as in events, of which `listeners` are told. `gate` is asked of whole answers;
+        with a `strict` policy there are no streams, then. `on_result` is told what became of each request; of a stream,
+        when it begins. Whole answers and streams are learned apart.
         """
         super().__init__(default_model, *backups)
         self.hedged_name = name
         self._on_result = on_result
+        self._gate, self._strict = gate, policy.strict
         ones = [FallbackModel(model, fallback_on=_never) for model in self.models]  # each prepares what is its own
         said = [(one, one.models[0].model_id, f"model {number}") for number, one in enumerate(ones)]
         asks = [Target(call=one.request, name=name, account=account) for one, name, account in said]
@@ -111,6 +113,10 @@ class HedgedModel(FallbackModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """A stream, which has won with its first content."""
         asked = messages, model_settings, model_request_parameters, run_context
+        if self._gate is not None:
+            if self._strict:
+                raise Unjudged(self.hedged_name)
+            tell_of_streams(self.hedged_name)
         if self._acts(messages, model_settings, model_request_parameters):
             async with super().request_stream(*asked) as stream:
                 yield stream

@@ -10,7 +10,8 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.client.closing import Reaper, close
-from hedgerow.client.failing import SyncTarget, failure_of, tell_of_mistake
+from hedgerow.client.failing import SyncTarget, Unjudged, failure_of, tell_of_mistake
+from hedgerow.client.gates import tell_of_streams
 from hedgerow.events import Failure, FailureClass, Outcome, Role
 
 if TYPE_CHECKING:
@@ -74,12 +75,13 @@ class Attempt:
         flight = self._flight
         try:
             made = self.target.call(*flight.args, **flight.kwargs)
-            if waited := type(made) is CoroutineType or isawaitable(made):
-                made = await made
-            kind = type(made)
+            kind, waited = type(made), False
+            if kind is CoroutineType or (not _opens(kind) and isawaitable(made)):
+                made, waited = await made, True
+                kind = type(made)
             if hasattr(kind, "__aiter__"):
                 await self._read(made, made)
-            elif hasattr(kind, "__aenter__"):
+            elif not waited and hasattr(kind, "__aenter__"):  # what was awaited may be one, and is an answer
                 async with made as inside:
                     await (self._read(inside, made) if hasattr(type(inside), "__aiter__") else self._hold(inside))
             elif not waited:
@@ -127,7 +129,10 @@ class Attempt:
         """What a context manager gave is the answer; it stays open for as long as the caller has it."""
         self.value, self.streams = inside, False
         self.first_token_at = self._flight.time()
-        self._flight.answered(self)
+        if self._flight.checks:
+            await self._flight.judge(self)
+        else:
+            self._flight.answered(self)
         self.reading = False
         while not self.over:
             await self._wait()
@@ -140,6 +145,8 @@ class Attempt:
         self.items = deque()
         try:
             flight, is_first = self._flight, self._flight.first_token
+            if flight.checks:
+                self._unjudged(flight)
             iterator = aiter(stream)
             async for item in iterator:
                 self.items.append(item)
@@ -154,6 +161,12 @@ class Attempt:
         finally:
             if stream is opened:  # a context manager closes its own
                 await close(opened)
+
+    def _unjudged(self, flight: Flight) -> None:
+        """Nobody will ask the gates."""
+        if flight.run.strict:
+            raise Unjudged(self.target.name)
+        tell_of_streams(self.target.name)
 
     async def _serve(self, iterator: Any) -> None:
         """Read on, an item whenever one is wanted, until the end or until nobody wants any more."""
@@ -269,3 +282,8 @@ class Attempt:
             self._tell()
         if not self.task.done():
             await asyncio.wait((self.task,), timeout=within)
+
+
+def _opens(kind: type) -> bool:
+    """Whether it is a stream or a context manager, which some awaitables are as well."""
+    return hasattr(kind, "__aiter__") or hasattr(kind, "__aenter__")

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hedgerow.units import parse_percent
 
+log = logging.getLogger("hedgerow")
+_told: set[str] = set()
 _LIKE = 0.75
 """How alike two names are, of 1, where one is taken to be the other, mistyped."""
+
+
+def warn_once(line: str) -> None:
+    """Log what will be so again at every call."""
+    if line not in _told and len(_told) < 1_000:
+        _told.add(line)
+        log.warning("%s", line)
 
 
 def refuse_unknown(what: str, said: Iterable[str], allowed: Iterable[str], more: str = "") -> None:

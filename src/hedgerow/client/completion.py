@@ -66,6 +66,8 @@ async def hedged_completion(
     for name in model_kwargs:
         if meant := like(name, ("hedge_delay_ms", "quality_check")):
             raise TypeError(f"hedged_completion has no option {name!r}: did you mean {meant}?")
+    if model_kwargs.get("stream"):
+        raise TypeError("hedged_completion gives whole texts: for a stream use hedge(..., first_token=...)")
     first, second = _target(primary), _target(backup)
     rules: Rules = {} if hedge_delay_ms is None else {"delay": hedge_delay_ms / 1_000}
     gate = None if quality_check is None else partial(_check, quality_check)

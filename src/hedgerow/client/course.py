@@ -14,6 +14,7 @@ import msgspec
 
 from hedgerow import hedger
 from hedgerow.client import purse
+from hedgerow.client.checking import warn_once
 from hedgerow.client.failing import Classify
 from hedgerow.client.gates import Check
 from hedgerow.client.home import Home, keeps_real_time
@@ -68,6 +69,8 @@ class Course:
         `streams`: the targets are known to give streams. `terms`: what they cost.
         """
         self._terms = terms
+        if (why := policy.idle_with(len(places))) is not None:
+            warn_once(f"hedger {name}: {why}")
         self.name = name
         self.grace = grace
         self.kept_for = policy.kept_for

@@ -20,7 +20,11 @@ MISTAKES = (NameError, AttributeError, TypeError, ImportError, NotImplementedErr
 _told: set[tuple[str, type[BaseException]]] = set()
 
 
-class SyncTarget(TypeError):
+class Misused(TypeError):
+    """Something is to be written otherwise: nobody else need be asked."""
+
+
+class SyncTarget(Misused):
     """A target blocks the loop: while it runs nothing can be hedged, and afterwards nothing need be."""
 
     def __init__(self, target: str, made: object) -> None:
@@ -30,10 +34,20 @@ class SyncTarget(TypeError):
         )
 
 
+class Unjudged(Misused):
+    """A gate of a strict policy cannot be asked."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(
+            f"{target} gives a stream, which no gate can judge before it wins, and strict says that nothing else may: "
+            "look at its items with first_token=, or let the target gather them and return the whole"
+        )
+
+
 def tell_of_mistake(target: str, error: BaseException) -> None:
     """Log, once of each kind, what seems to be a mistake in a target: another's answer would hide it."""
     which = target, type(error)
-    if not isinstance(error, MISTAKES) or isinstance(error, SyncTarget) or which in _told or len(_told) >= 1_000:
+    if not isinstance(error, MISTAKES) or isinstance(error, Misused) or which in _told or len(_told) >= 1_000:
         return
     _told.add(which)
     place = error.__traceback__
@@ -56,7 +70,7 @@ def failure_of(error: BaseException, classify: Classify | None = None) -> Failur
     the log says so.
     """
     name = type(error).__name__
-    if isinstance(error, SyncTarget):  # nobody is to be asked in its place: it is to be written otherwise
+    if isinstance(error, Misused):
         return Failure(FailureClass.FATAL_REQUEST, str(error))
     if classify is not None:
         try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from hedgerow.policy.gates.gate import Rejection, not_judged, rejection_of
-
-log = logging.getLogger("hedgerow")
+from hedgerow.client.checking import warn_once
+from hedgerow.client.failing import MISTAKES
+from hedgerow.policy.gates.gate import Rejection, rejection_of
 
 Said = str | bool | None
 T = TypeVar("T")
@@ -29,20 +28,33 @@ def checks_of(gate: Check[Any] | Sequence[Check[Any]] | None) -> tuple[Check[Any
 
 
 async def verdict_of(checks: Sequence[Check[Any]], value: Any) -> tuple[Rejection | None, int]:
-    """The first rejection, if any, and how many gates let the value pass before it.
-
-    A gate that raises has not judged, and counts as passed; the log says so.
-    """
+    """The first rejection, if any, and how many gates let the value pass before it. A gate that raises rejects."""
     for rank, check in enumerate(checks):
         name = getattr(check, "__name__", type(check).__name__)
         try:
             said = check(value)
             if inspect.isawaitable(said):
                 said = await said
-            rejection = rejection_of(name, said)
+            rejection = rejection_of(name, _plainly(name, said))
         except Exception as error:
-            log.warning(not_judged(name, error))  # it is the whole line
-            continue
+            if isinstance(error, MISTAKES):
+                warn_once(f"gate {name} raised {type(error).__name__}, which rejects: that seems to be a mistake in it")
+            rejection = Rejection(name, f"raised {type(error).__name__}")
         if rejection is not None:
             return rejection, rank
     return None, len(checks)
+
+
+def tell_of_streams(target: str) -> None:
+    """Log, once, that a stream wins unjudged."""
+    warn_once(f"target {target} gives a stream, which wins with its first item: gates are asked of whole values only")
+
+
+def _plainly(name: str, said: Any) -> Said:
+    """What a gate said, in a word. Of what is neither a word nor a truth, such as a match, whether there is any."""
+    if said is None or isinstance(said, bool | str):
+        return said
+    if not isinstance(said, int) and type(said).__name__ not in ("bool", "bool_"):  # numpy has truths of its own
+        counts = f"that counts as {bool(said)}, and None as good; return a bool"
+        warn_once(f"gate {name} returned a {type(said).__name__}: {counts}")
+    return bool(said)

@@ -149,6 +149,8 @@ def _also(error: Exception) -> EveryAttemptFailed:
 def _both(kind: type[Exception]) -> type[EveryAttemptFailed]:
     if issubclass(kind, EveryAttemptFailed):
         return kind
+    if issubclass(kind, StopIteration | StopAsyncIteration):  # no coroutine may raise these
+        return EveryAttemptFailed
     try:
         return type("EveryAttemptFailed", (EveryAttemptFailed, kind), {"__module__": EveryAttemptFailed.__module__})
     except Exception:  # two layouts that cannot be one, or a class that will not have it

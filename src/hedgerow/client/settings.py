@@ -52,6 +52,12 @@ class _Unsaid(float):
     """A budget that nobody has asked for: it is no cap of a race."""
 
 
+class _UnsaidDelay(str):
+    """A delay that nobody has asked for: one target may do."""
+
+    __slots__ = ()
+
+
 class Rules(TypedDict, total=False):
     """The rules of a `Policy`, as keyword arguments."""
 
@@ -98,7 +104,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     most dollars of hedges and failovers in any window of that length; every target needs its `price`.
     """
 
-    delay: Seconds = "auto"
+    delay: Seconds = _UnsaidDelay("auto")
     budget: float | str | None = _Unsaid(HEDGES.share)
     deadline: Seconds | None = None
     first_token_timeout: Seconds | None = "auto"
@@ -138,6 +144,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def kept_for(self) -> float | None:
         """Seconds for which losers run on; None: they are cancelled."""
         return seconds_of("keep_time", self.keep_time) if self.losers == "keep" else None
+
+    def idle_with(self, targets: int) -> str | None:
+        """What of it so many targets cannot do, if anything that somebody has asked for."""
+        again = "give another, or the same one twice, to ask it twice"
+        hedges, one = self.mode in ("hedge", "shadow"), "there is one target, so nobody"
+        if self.mode == "race" and targets < 2:
+            return f"{one} to race with: {again}"
+        if hedges and targets < 2 and self.delay != "off" and not isinstance(self.delay, _UnsaidDelay):
+            return f"{one} to hedge with (delay={self.delay!r}): {again}"
+        if hedges and self.max_hedges > max(targets - 1, 1):
+            return f"max_hedges={self.max_hedges}, and {targets} targets are too few for that: {again}"
+        return None
 
     @property
     def early(self) -> bool:
