@@ -40,14 +40,15 @@ def installed() -> str:
 
 
 def test_stalled_primaries_are_hedged_and_errors_are_the_sdks_own(labs: Labs) -> None:
-    """openai and anthropic, async and sync, whole and streamed."""
+    """openai and anthropic, async and sync, groq and mistralai, async; whole and streamed."""
     path = {"PYTHONPATH": installed()}
     command = [sys.executable, "-W", "error", str(OLDER / "client.py"), "httpx", *(lab.url for lab in labs)]
     ran = subprocess.run(command, env=os.environ | path, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 0, ran.stderr
     each = {"whole": SPOKEN, "streamed": SPOKEN, "failed": 429}
-    assert json.loads(ran.stdout) == {"versions": [2, 0], "openai": [each, each], "anthropic": [each, each]}
+    found = {sdk: [each, each] for sdk in ("openai", "anthropic", "others")}
+    assert json.loads(ran.stdout) == {"versions": [2, 0], **found}
     primary, backup = labs
     until(lambda: all(one["closed_at"] is not None for lab in labs for one in lab.log()))
-    assert [one["ending"] for one in primary.log()] == STALLED_TWICE_AND_FAILED * 4
-    assert [one["ending"] for one in backup.log()] == ["completed", "completed", "failed"] * 4
+    assert [one["ending"] for one in primary.log()] == STALLED_TWICE_AND_FAILED * 6
+    assert [one["ending"] for one in backup.log()] == ["completed", "completed", "failed"] * 6

@@ -1,7 +1,7 @@
 """Transports for the HTTP clients that the official SDKs use: the gateway's core, in the process of its caller.
 
-`hedgerow.transports.httpx2` is for openai >= 3 and anthropic >= 1, `hedgerow.transports.httpx` for what came before and
-for the SDKs of Mistral, Groq, Cohere and LlamaIndex. They speak HTTP/1.1 to their targets, and need a loop of asyncio.
+`hedgerow.transports.httpx2` is for openai >= 3, anthropic >= 1 and mistralai >= 3, `hedgerow.transports.httpx` for what
+came before and for the SDKs of Groq and LlamaIndex. They speak HTTP/1.1 to their targets, and need a loop of asyncio.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""For clients built on httpx: openai < 3, anthropic < 1, Mistral, Groq, Cohere, LlamaIndex."""
+"""For clients built on httpx: openai < 3, anthropic < 1, mistralai < 3, Groq, LlamaIndex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For clients built on httpx2: openai >= 3, anthropic >= 1."""
+"""For clients built on httpx2: openai >= 3, anthropic >= 1, mistralai >= 3."""
 
 from __future__ import annotations
 

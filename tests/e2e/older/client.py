@@ -11,7 +11,10 @@ import sys
 from typing import Any
 
 import anthropic
+import groq
 import openai
+from mistralai.client import Mistral
+from mistralai.client.errors import SDKError
 
 from hedgerow import HttpTarget, Policy, http_client, http_client_sync
 
@@ -88,10 +91,36 @@ def messages_sync() -> dict[str, Any]:
     return {"whole": whole.content[0].text, "streamed": message_text(streamed), "failed": failed}
 
 
+async def groqs() -> dict[str, Any]:
+    """Groq's SDK has the path of its API in each call."""
+    async with groq.AsyncGroq(**client_options(http(http_client, "/v1"))) as client:
+        create: Any = client.chat.completions.create
+        whole = await create(**ASKED, extra_headers=HANG)
+        streamed = [chunk async for chunk in await create(**ASKED, stream=True, extra_headers=STALL)]
+        try:
+            await create(**ASKED, extra_headers=DOWN)
+        except groq.RateLimitError as error:
+            failed = error.status_code
+    return {"whole": whole.choices[0].message.content, "streamed": chat_text(streamed), "failed": failed}
+
+
+async def mistrals() -> dict[str, Any]:
+    made = http(http_client, "/v1")
+    async with made, Mistral(api_key="sk-mine", server_url=URLS[0], async_client=made, timeout_ms=10_000) as client:
+        whole = await client.chat.complete_async(**ASKED, http_headers=HANG)
+        streamed = [event.data async for event in await client.chat.stream_async(**ASKED, http_headers=STALL)]
+        try:
+            await client.chat.complete_async(**ASKED, http_headers=DOWN)
+        except SDKError as error:
+            failed = error.status_code
+    return {"whole": whole.choices[0].message.content, "streamed": chat_text(streamed), "failed": failed}
+
+
 if __name__ == "__main__":
     versions = [int(each.__version__.partition(".")[0]) for each in (openai, anthropic)]
     found = {
         "openai": [asyncio.run(chats()), chats_sync()],
         "anthropic": [asyncio.run(messages()), messages_sync()],
+        "others": [asyncio.run(groqs()), asyncio.run(mistrals())],
     }
     print(json.dumps({"versions": versions, **found}))
