@@ -24,7 +24,7 @@ Times are seconds unless it says otherwise.
 """
 PAGES: Sequence[tuple[str, str, Sequence[str] | None]] = (
     ("hedgerow", "", None),
-    ("hedgerow.client.sync", "What `hedge_sync` gives.", ("SyncWinner", "SyncHeld", "SyncAlternatives")),
+    ("hedgerow.client.sync", "What `hedge_sync` gives.", ("SyncResult", "SyncWinner", "SyncHeld", "SyncAlternatives")),
     ("hedgerow.client.keeping", "What `Result.alternatives` is.", ("Alternatives",)),
     ("hedgerow.events", "The words of results.", ("Role", "Outcome", "Reason", "FailureClass", "Failure")),
     (
@@ -50,6 +50,7 @@ GIVEN = {
     "Scripted",
     "SyncAlternatives",
     "SyncHeld",
+    "SyncResult",
     "SyncWinner",
     "Winner",
 }

@@ -128,7 +128,7 @@ def test_alternatives_are_an_iterator() -> None:
         return "other"
 
     result = hedge_sync(fast, other, mode="race", losers="keep")
-    assert [each.value for each in result.alternatives] == ["other"]  # type: ignore[attr-defined]  # as documented
+    assert [each.value for each in result.alternatives] == ["other"]
 
 
 def test_what_is_plainly_sync_is_refused() -> None:

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, assert_type
+from pathlib import Path
+from typing import Any, Literal, assert_type
 
+import aiohttp
 import anthropic
 import httpx
 import httpx2
 import openai
+from langchain_core.runnables import Runnable
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from pydantic_ai.models.fallback import FallbackModel
 
 import hedgerow
 from hedgerow import (
@@ -32,6 +36,7 @@ from hedgerow import (
     Target,
     Winner,
     chain,
+    config,
     hedge,
     hedge_sync,
     hedged,
@@ -40,8 +45,26 @@ from hedgerow import (
     http_client_sync,
     race,
 )
-from hedgerow.client.sync import SyncHeld, SyncWinner
+from hedgerow.adapters.langchain import HedgedRunnable
+from hedgerow.adapters.litellm import litellm_target, says_something
+from hedgerow.adapters.pydantic_ai import HedgedModel
+from hedgerow.asgi import Application, application
+from hedgerow.client.sync import SyncHeld, SyncResult, SyncWinner
 from hedgerow.events import Event, FailureClass, Outcome, Reason, Role
+from hedgerow.testing import (
+    Called,
+    Deadlock,
+    Scripted,
+    VirtualLoop,
+    assert_hedged,
+    assert_not_hedged,
+    assert_winner,
+    run_virtual,
+    scripted,
+)
+from hedgerow.testing.labs import Labs
+from hedgerow.transports.aiohttp import HedgeConnector
+from hedgerow.transports.httpx2 import HedgeTransport, SyncHedgeTransport
 
 ALL: Sequence[str] = hedgerow.__all__
 
@@ -178,9 +201,9 @@ async def errors() -> None:
 
 
 def sync() -> None:
-    assert_type(hedge_sync(text, text, delay=1), Result[str])
-    assert_type(hedge_sync(items), Result[SyncWinner[int]])
-    assert_type(hedge_sync(session), Result[SyncHeld[bytes]])
+    assert_type(hedge_sync(text, text, delay=1), SyncResult[str])
+    assert_type(hedge_sync(items), SyncResult[SyncWinner[int]])
+    assert_type(hedge_sync(session), SyncResult[SyncHeld[bytes]])
     with hedge_sync(session).value as held:
         assert_type(held, bytes)
     for item in hedge_sync(items).value:
@@ -215,3 +238,50 @@ def transports() -> None:
 def what_is_refused(number: int) -> None:
     hedge_sync(number)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     Hedger("x", [number])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def testing(labs: Labs) -> None:
+    slow: Scripted[Coroutine[Any, Any, str]] = scripted("slow", after=9)
+    stream: Scripted[AsyncGenerator[int]] = scripted("stream", items=[1, 2], gap=0.1)
+    numbers = scripted("numbers", value=3).then(error=ValueError)
+    calls: list[Called] = numbers.calls
+    assert_type(calls[0].how, Literal["answered", "raised", "cancelled"] | None)
+
+    async def main(loop: VirtualLoop) -> Result[str]:
+        assert_type(await hedge(numbers, numbers), Result[int])
+        assert_type(await hedge(stream, stream), Result[Winner[int]])
+        return await hedge(slow, slow, delay=loop.time())
+
+    try:
+        result = run_virtual(main)
+    except Deadlock:
+        return
+    assert_type(result, Result[str])
+    assert_hedged(result)
+    assert_not_hedged(result, reason="budget")
+    assert_winner(result, "slow")
+    assert_type(labs("primary", script={"fault": "stall"}).base_url, str)
+
+
+def frameworks(chat: Runnable[str, str]) -> None:
+    assert_type(HedgedRunnable(chat, chat, delay="p95").invoke("why?"), str)
+    model: FallbackModel = HedgedModel("openai:gpt-5", "anthropic:claude-sonnet-5", policy=Policy(delay=1))
+    assert_type(model.model_name, str)
+    one: Target[Any] = litellm_target("openai/gpt-5", account="mine")
+    hedge_sync(one, one, args=([],), first_token=says_something)
+
+
+def sync_alternatives() -> None:
+    for other in hedge_sync(text, text, losers="keep").alternatives:
+        assert_type(other, Alternative[Any])
+
+
+def mounted(file: str) -> None:
+    app: Application = application(config.load(Path(file)))
+    assert_type(app, Application)
+
+
+def at_session_level(places: Sequence[HttpTarget]) -> None:
+    aiohttp.ClientSession(connector=HedgeConnector(places, Policy(delay=1)))
+    httpx2.AsyncClient(transport=HedgeTransport(places, Policy(delay=1)))
+    httpx2.Client(transport=SyncHedgeTransport(places, allow=["store"]))

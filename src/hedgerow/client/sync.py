@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 from hedgerow.client.background import background
 from hedgerow.client.calls import hedge
@@ -26,7 +26,7 @@ def hedge_sync(  # type: ignore[overload-overlap]  # of what is both, the first 
     args: Sequence[Any] = ...,
     kwargs: Mapping[str, Any] = ...,
     **options: Unpack[Options],
-) -> Result[SyncWinner[T]]: ...
+) -> SyncResult[SyncWinner[T]]: ...
 @overload
 def hedge_sync(
     primary: Holding[T],
@@ -34,7 +34,7 @@ def hedge_sync(
     args: Sequence[Any] = ...,
     kwargs: Mapping[str, Any] = ...,
     **options: Unpack[Options],
-) -> Result[SyncHeld[T]]: ...
+) -> SyncResult[SyncHeld[T]]: ...
 @overload
 def hedge_sync(
     primary: Plain[T],
@@ -42,14 +42,14 @@ def hedge_sync(
     args: Sequence[Any] = ...,
     kwargs: Mapping[str, Any] = ...,
     **options: Unpack[Options],
-) -> Result[T]: ...
+) -> SyncResult[T]: ...
 def hedge_sync(
     primary: Callee[Any],
     *backups: Callee[Any],
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
-) -> Result[Any]:
+) -> SyncResult[Any]:
     """As `hedge`, for callers without a loop; `primary`, `backups` and `options` are the same. Targets must still be
     async callables.
 
@@ -69,12 +69,14 @@ def hedge_sync(
         _check(target.call if isinstance(target, Target) else target)
     called = hedge(primary, *backups, args=args, kwargs=kwargs or {}, **options)
     result = _run(cast("Coroutine[Any, Any, Result[Any]]", called))
-    if isinstance(result.value, Winner):
-        result.value = SyncWinner(result.value)
-    elif isinstance(result.value, Held):
-        result.value = SyncHeld(result.value)
-    result.alternatives = SyncAlternatives(result.alternatives)  # type: ignore[assignment]  # as its docstring says
-    return result
+    value = result.value
+    if isinstance(value, Winner):
+        value = SyncWinner(value)
+    elif isinstance(value, Held):
+        value = SyncHeld(value)
+    others: SyncAlternatives[Any] = SyncAlternatives(result.alternatives)
+    told = result.latency, result.hedged, result.reason
+    return SyncResult(value, result.target, result._attempts, result._started_at, *told, others)
 
 
 def _run(what: Coroutine[Any, Any, T]) -> T:
@@ -95,6 +97,13 @@ def _check(call: object) -> None:
 
 def _is_async(call: object) -> bool:
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
+class SyncResult(Result[T], Generic[T], eq=False):
+    """The answer that won: a `Result`, whose streams, contexts and `alternatives` are for sync code."""
+
+    if TYPE_CHECKING:
+        alternatives: SyncAlternatives[Any]  # type: ignore[assignment]  # it takes the place of the other
 
 
 class SyncWinner(Generic[T]):
