@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from types import FunctionType
 from typing import Any, TypeVar, Unpack, cast, overload
 
@@ -188,6 +189,8 @@ def _without_delay(mode: str, options: Options) -> dict[str, Any]:
 
 def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Course, Call]:
     """The course of earlier calls from the same place, and a call with the callables of now."""
+    if not callees or not _lasts(callees[0]):
+        return _found(callees, options)
     key = (*callees, None, *options.items())
     try:
         same = _same.get(key)
@@ -216,7 +219,8 @@ def _found(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Cou
     places = [place_of(each) for each in callees]
     if checks or first_token or classify:
         places += [None, *map(place_of, (*checks, first_token, classify))]
-    total = limit_of("deadline", pop("deadline", None))
+    deadline = pop("deadline", None)
+    total = inf if deadline is None else limit_of("deadline", deadline)
     key = (*places, *options.items())
     try:
         known = _courses.get(key)
@@ -231,13 +235,14 @@ def _found(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Cou
         with suppress(KeyError):  # another thread may have just forgotten it
             _courses.move_to_end(key)
     course, names = known
-    targets = [_named(each, name) for each, name in zip(callees, names, strict=True)]
+    targets = [
+        _named(each, name) if isinstance(each, Target) else Target(call=each, name=name)
+        for each, name in zip(callees, names, strict=True)
+    ]
     return course, Call(targets, checks, first_token, classify, None, total)
 
 
-def _named(callee: Callee[Any], name: str) -> Target[Any]:
-    if not isinstance(callee, Target):
-        return Target(call=callee, name=name)
+def _named(callee: Target[Any], name: str) -> Target[Any]:
     return callee if callee.name == name else msgspec.structs.replace(callee, name=name)
 
 
