@@ -21,7 +21,7 @@ from hedgerow.events import (
     RequestFinished,
     RequestStarted,
 )
-from hedgerow.gateway import records
+from hedgerow.gateway import records, used
 from hedgerow.gateway.attempt import Attempt
 from hedgerow.gateway.landing import Landing
 from hedgerow.gateway.target import Target
@@ -157,7 +157,7 @@ DRAINED = {"routes.<name>.losers": "drain"}
 @pytest.mark.parametrize(
     ("where", "what"),
     [
-        (records, "_used"),
+        (used, "usage"),
         (records, "bills"),
         (StreamScanner, "words"),
         (StreamScanner, "ending"),
