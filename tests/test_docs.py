@@ -122,7 +122,7 @@ def run_python(code: str, *, cwd: Path) -> str:
     result = subprocess.run(
         command,
         cwd=cwd,
-        env=os.environ | {"OPENAI_API_KEY": "dummy", "ANTHROPIC_API_KEY": "dummy"},
+        env=os.environ | {"OPENAI_API_KEY": "dummy", "ANTHROPIC_API_KEY": "dummy", "AZURE_KEY": "dummy"},
         capture_output=True,
         text=True,
         timeout=60,

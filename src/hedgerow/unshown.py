@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Unshown:
     """To be inherited first: tracebacks, logs and debuggers show such a record's name alone."""
@@ -10,3 +12,7 @@ class Unshown:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What the library rich prints in place of fields; msgspec's own would be all of them."""
+        return []

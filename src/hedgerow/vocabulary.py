@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -107,3 +108,6 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     def __repr__(self) -> str:
         # The upstream's words may quote a prompt or a key.
         return f"Failure({self.kind.value}, {self.message!r}, status={self.status})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("kind", self.kind.value), ("message", self.message), ("status", self.status)]

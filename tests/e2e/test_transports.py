@@ -224,7 +224,9 @@ def test_each_target_gets_the_key_that_is_its_own(labs: Labs) -> None:
         with openai.OpenAI(
             api_key="sk-mine", base_url=primary.base_url, http_client=http_client_sync(ours, UNBOUND)
         ) as client:
-            answer = client.chat.completions.create(model="mine", messages=MESSAGES, extra_headers=secrets)
+            answer = client.chat.completions.create(
+                model="mine", messages=MESSAGES, extra_headers=secrets, extra_query={"api-key": "s", "api-version": "1"}
+            )
     assert answer.choices[0].message.content == "Ho"
     [first], [second] = primary.requests, backup.requests
     assert (first.headers["authorization"], second.headers["authorization"]) == ("Bearer sk-mine", "Bearer sk-backup")
@@ -232,6 +234,7 @@ def test_each_target_gets_the_key_that_is_its_own(labs: Labs) -> None:
     assert first.headers["openai-organization"] == "org-1"
     assert first.headers["helicone-auth"] == "Bearer sk-heli"
     assert {"openai-organization", "helicone-auth"}.isdisjoint(second.headers)
+    assert [each.target.partition("?")[2] for each in (first, second)] == ["api-key=s&api-version=1", "api-version=1"]
     assert ("x-own" in first.headers, second.headers["x-own"]) == (False, "1")
     assert second.headers["user-agent"].startswith("OpenAI/Python")
     assert second.headers["host"] == f"127.0.0.1:{backup.port}"

@@ -11,7 +11,7 @@ import pytest
 
 import hedgerow
 from hedgerow import HttpTarget, Policy, http_client, http_client_sync
-from hedgerow.gateway.headers import without_keys
+from hedgerow.gateway.headers import without_keys, without_keys_in_query
 from hedgerow.gateway.target import base_path
 from hedgerow.transports.httpx2 import SyncHedgeTransport
 from hedgerow.transports.paths import hedged_path
@@ -102,7 +102,33 @@ def test_base_urls_are_as_the_sdks_take_them(url: str, family: Family, path: byt
 def test_fields_that_may_hold_a_key_are_withheld() -> None:
     kept = b"content-type: application/json\r\nanthropic-beta: b1\r\ntraceparent: 00-1\r\nidempotency-key: abc\r\n"
     held = [b"helicone-auth", b"portkey-api-key", b"cf-aig-token", b"x-client-secret", b"openai-organization"]
-    assert without_keys(kept + b"".join(name + b": v\r\n" for name in held)) == kept
+    held += [b"x-jwt-assertion", b"x-bearer", b"x-signature", b"x-session-id", b"anthropic-organization-id"]
+    held += [b"x-goog-user-project", b"cf-access-client-id", b"x-ssl-client-cert"]
+    named = b"".join(name + b": v\r\n" for name in held)
+    values = [b"Bearer any", b"Basic YTpi", b"sk-ant-1", b"eyJhbGciOiJIUzI1NiJ9.e30.x"]
+    valued = b"".join(b"x-own: " + value + b"\r\n" for value in values)
+    assert without_keys(kept + named + valued) == kept
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        ("?api-version=2&api-key=s", "?api-version=2"),
+        ("?key=s&api_key=s&access_token=s&x=1&subscription-key=s", "?x=1"),
+        ("?api%2Dkey=s&code=s&sig=s", ""),
+        ("?x=Bearer+s", ""),
+        ("?beta=true", "?beta=true"),
+    ],
+)
+def test_a_key_in_the_url_stays_with_the_host_it_is_for(asked: str, sent: str) -> None:
+    assert without_keys_in_query(b"/v1/messages" + asked.encode()) == b"/v1/messages" + sent.encode()
+
+
+@pytest.mark.parametrize("url", ["https://me:pw@a.example/v1", "https://a.example/v1?api-version=1", "https://a/v1#x"])
+def test_what_of_a_base_url_would_not_be_sent_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="base_url has a") as refused:
+        HttpTarget(base_url=url)
+    assert "pw" not in str(refused.value)
 
 
 def test_targets_do_not_show_their_keys() -> None:

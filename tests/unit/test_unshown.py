@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rich.pretty import pretty_repr
 
 from hedgerow.answer import Answer
 from hedgerow.config import loads
@@ -67,4 +68,4 @@ BLUEPRINT = blueprint_of(SETTINGS)
     ids=lambda holder: type(holder).__module__ + "." + type(holder).__name__,
 )
 def test_it_is_not_shown(holder: object) -> None:
-    assert MARK not in f"{holder!r} {holder} {[holder]}"
+    assert MARK not in f"{holder!r} {holder} {[holder]} {pretty_repr(holder)}"

@@ -44,7 +44,7 @@ class TargetBlueprint(_Part, frozen=True, kw_only=True):
     """One target. `secret` is the key to send, None when there is none or (`passthrough`) the client's is sent on.
 
     Where `versioned` is False the URL is as SDKs take it: those of Anthropic and Google add the version of the API.
-    One that `withholds` gets no header field in which a client may have a key of another place.
+    One that `withholds` gets no header field and no part of a query that a client may have a key of another place in.
     `more_keys`: those beside `secret`. `only_for`: "any", "primary" or "hedge". From `price` on six fields say what it
     charges, see `Terms`; `beside_book`: what is said of that beside the price book, None where nothing is from there;
     `price_from` and `on_cancel_from`: who says so.

@@ -250,14 +250,34 @@ def _without_listed(headers: Headers) -> Headers:
     return [field for field in headers if field[0] not in dropped]
 
 
-_SECRET = re.compile(rb"auth|key|token|secret|passw|credential|^openai-(organization|project)$")
-"""Of names of fields that may hold a key, or belong to one."""
+_SECRET = re.compile(
+    rb"auth|key|token|secret|passw|pwd|credential|bearer|jwt|assertion|signature|^sig$|session|^(?:x|cf)-access|cert|cookie"
+    rb"|organi[sz]ation|project|account|subscription|^code$",
+    re.IGNORECASE,
+)
+"""Of names of fields, and of parts of a query, that may hold a key, or say whose it is."""
+_LIKE_A_KEY = re.compile(rb"\s*(?:(?:bearer|basic|digest|negotiate)\s|sk-|eyJ[\w-]+\.)", re.IGNORECASE)
+"""Values that are keys whatever they are called: with a scheme, of a well-known form, a JWT."""
 
 
 def without_keys(lines: bytes) -> bytes:
     """The block of fields `lines` without those that may hold a key, or that say whose it is."""
-    kept = [field for field in fields_in(lines) if field[0] == _IDEMPOTENCY or _SECRET.search(field[0]) is None]
-    return field_lines(kept)
+    return field_lines([(name, value) for name, value in fields_in(lines) if not _may_hold_key(name, value)])
+
+
+def _may_hold_key(name: bytes, value: bytes) -> bool:
+    return name != _IDEMPOTENCY and (_SECRET.search(name) is not None or _LIKE_A_KEY.match(value) is not None)
+
+
+def without_keys_in_query(target: bytes) -> bytes:
+    """The request target without the parts of its query that may hold a key, or say whose it is."""
+    path, _, query = target.partition(b"?")
+    kept = [
+        part
+        for part in query.split(b"&")
+        if not _may_hold_key(*map(unquote_to_bytes, part.replace(b"+", b" ").partition(b"=")[::2]))
+    ]
+    return b"?".join((path, b"&".join(kept))) if any(kept) else path
 
 
 def without(lines: bytes, names: Collection[bytes]) -> bytes:

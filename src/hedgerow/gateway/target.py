@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hedgerow.gateway.headers import KEYS, Incoming, without, without_keys
+from hedgerow.gateway.headers import KEYS, Incoming, without, without_keys, without_keys_in_query
 from hedgerow.http.client import Pool
 from hedgerow.http.head import field_lines, fields_in
 from hedgerow.http.upstream import Call, Sink
@@ -106,7 +106,7 @@ class Target:
         withholds: bool = False,
     ) -> None:
         """With `as_sent` a client's own key is sent on in the field it came in, and not as `style` says; with
-        `withholds` no field that may hold another is.
+        `withholds` no field and no part of a query that may hold another is.
         """
         self._withholds = withholds
         self.stream_usage = stream_usage
@@ -166,8 +166,11 @@ class Target:
 
     def _start_line(self, target: bytes) -> bytes:
         """Everything of the head that depends on the request's target alone; kept for those without a query."""
+        asked = target
+        if self._withholds and b"?" in target:
+            target = without_keys_in_query(target)
         version = _VERSION.match(target)
         start = self._base_path + target[0 if version is None else version.end() :] + self._common + self._key
-        if b"?" not in target and len(self._heads) < 64:
-            self._heads[target] = start
+        if b"?" not in asked and len(self._heads) < 64:
+            self._heads[asked] = start
         return start

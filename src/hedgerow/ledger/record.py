@@ -87,7 +87,7 @@ Told = Record | Repeat | Content
 """What a batch holds."""
 
 
-class Hello(msgspec.Struct, frozen=True):
+class Hello(Unshown, msgspec.Struct, frozen=True):
     """The first frame to a writer: where to write, and for which gateway process.
 
     `key` is what the process is known by, the same for each of its writers. `keep` and `keep_hourly` are seconds, None
@@ -101,9 +101,6 @@ class Hello(msgspec.Struct, frozen=True):
     version: str
     keep: float | None
     keep_hourly: float | None
-
-    def __repr__(self) -> str:
-        return "<Hello>"  # the URL may hold a password
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -72,8 +72,20 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
     max_connections: int = 1000
     price: Prices | None = None
 
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a URL with parts that would not be sent; it is not quoted, as it may hold a key."""
+        parts = urlsplit(self.base_url)
+        if "@" in parts.netloc:
+            raise ValueError("base_url has a user or password before its host: give it as api_key, or in headers")
+        if parts.query or parts.fragment:
+            raise ValueError("base_url has a query or a fragment, which would not be sent: it ends with its path")
+
     def __repr__(self) -> str:
         return f"HttpTarget({self.base_url!r}, model={self.model!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What the library rich prints."""
+        return [("base_url", self.base_url), ("model", self.model)]
 
     def blueprint(self, breaker: BreakerSettings) -> TargetBlueprint:
         """As the gateway takes it. Raises `ValueError` for a URL or a protocol that is none."""
