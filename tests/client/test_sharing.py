@@ -94,6 +94,24 @@ def test_calls_that_say_another_deadline_each_time_learn_together() -> None:
     run(main)
 
 
+def test_a_loop_whose_time_begins_anew_knows_nothing_of_the_future_of_another() -> None:
+    """Of a suite of tests in virtual time each begins with all of the budget."""
+    calls._courses.clear()
+    calls._same.clear()
+    later = Book().target("later", 0.5)
+
+    async def hedges(_: VirtualLoop) -> int:
+        hedged = 0
+        for number in range(80):
+            result = await hedge(later, quick, delay=0 if number else "p1", max_delay=9 + number, budget=0.05)
+            hedged += result.hedged
+        await turn()
+        return hedged
+
+    told = [run(hedges) for _ in range(2)]
+    assert told[0] == told[1] < 80
+
+
 def test_a_deadline_holds_for_the_call_that_says_it() -> None:
     async def main(loop: VirtualLoop) -> None:
         for seconds in (3.0, 1.0, 2.0):

@@ -44,9 +44,7 @@ class Home:
 
     def beside(self, policy: Policy) -> Home:
         """For calls of the same targets by other delays and limits of time."""
-        one = Home(self.loop, self.route.beside(policy))
-        one.alarm, one.tasks = self.alarm, self.tasks
-        return one
+        return _Beside(self, policy)
 
     def called(self) -> float:
         """A call comes, now: before long delays are to be learned anew."""
@@ -69,6 +67,20 @@ class Home:
         self._refresher = None
         if next(steps, _DONE) is not _DONE:
             self._refresher = self.loop.call_soon(self._refresh, steps)
+
+
+class _Beside(Home):
+    """Has its own delays, and all else of another."""
+
+    __slots__ = ("_other",)
+
+    def __init__(self, other: Home, policy: Policy) -> None:
+        super().__init__(other.loop, other.route.beside(policy))
+        self.alarm, self.tasks, self._other = other.alarm, other.tasks, other
+
+    def called(self) -> float:
+        now = self._other._last = super().called()
+        return now
 
 
 def keeps_real_time(loop: asyncio.AbstractEventLoop) -> bool:
