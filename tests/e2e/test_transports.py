@@ -241,7 +241,7 @@ def test_each_target_gets_the_key_that_is_its_own(labs: Labs) -> None:
 
 
 def test_a_key_is_sent_nowhere_but_where_the_client_would_send_it(labs: Labs) -> None:
-    made = http_client_sync(targets(labs), UNBOUND)
+    made = http_client_sync(targets(labs), UNBOUND, base_urls=["http://127.0.0.1:9/v1"])
     with (
         openai.OpenAI(api_key="sk-mine", base_url="http://127.0.0.1:9/v1", http_client=made) as client,
         pytest.raises(openai.BadRequestError, match=r"key is meant for 127\.0\.0\.1:9; passthrough would send it"),

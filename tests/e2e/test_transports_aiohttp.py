@@ -22,7 +22,8 @@ ROUNDS = 9
 DELAY = 0.06
 FIRST_TOKEN = 0.03
 GRAIN = 0.002
-URL = "http://sdk.example/v1/chat/completions"
+SDK = "http://sdk.example/v1"
+URL = f"{SDK}/chat/completions"
 BODY: dict[str, Any] = {"model": "any", "messages": MESSAGES}
 STREAM = BODY | {"stream": True}
 HEDGING = Policy(delay=DELAY, budget=None, breaker=False)
@@ -35,7 +36,7 @@ QUICK = {"x-lab-script": script(ttft_ms=1, gap_ms=1, tokens=3)}
 
 def session(*places: Any, policy: Policy = HEDGING, **options: Any) -> aiohttp.ClientSession:
     targets = [HttpTarget(base_url=place.base_url) for place in places]
-    return aiohttp.ClientSession(connector=HedgeConnector(targets, policy), **options)
+    return aiohttp.ClientSession(connector=HedgeConnector(targets, policy, base_urls=[SDK]), **options)
 
 
 def test_the_first_token_comes_at_delay_plus_backups_time(labs: Labs) -> None:
@@ -123,10 +124,12 @@ def test_errors_and_all_else_and_keys(labs: Labs) -> None:
                 mine = {"authorization": "Bearer sk-mine"}
                 async with client.get(f"{labs[0].base_url}/models", headers=mine) as answer:
                     assert answer.status == 200
+                async with client.post(f"{labs[0].base_url}/jobs/responses", json=BODY) as answer:
+                    assert "x-hedgerow-attempts" not in answer.headers, "it is for another service"
                 async with client.post(URL, json=BODY, headers=mine) as answer:
                     assert (await answer.json())["choices"][0]["message"]["content"] == "A hedge."
                 assert "authorization" not in upstream.requests[0].headers
-        passing = HedgeConnector([HttpTarget(base_url=labs[0].base_url, api_key="passthrough")])
+        passing = HedgeConnector([HttpTarget(base_url=labs[0].base_url, api_key="passthrough")], base_urls=[SDK])
         async with aiohttp.ClientSession(connector=passing) as client:
             async with client.post(URL, json=BODY, headers=mine) as answer:
                 assert answer.status == 400
@@ -138,7 +141,7 @@ def test_errors_and_all_else_and_keys(labs: Labs) -> None:
             assert (answer.status, answer.headers["x-hedgerow-failure"]) == (502, "connect")
 
     asyncio.run(story())
-    assert labs[0].stats()["other_requests"] == 1
+    assert labs[0].stats()["other_requests"] == 2
 
 
 def test_from_a_configuration(labs: Labs, tmp_path: Path) -> None:
@@ -146,7 +149,7 @@ def test_from_a_configuration(labs: Labs, tmp_path: Path) -> None:
     file.write_text(json.dumps(config(*(lab.base_url for lab in labs), delay="50ms")))
 
     async def story() -> str:
-        connector = HedgeConnector.from_config(file, route="fast")
+        connector = HedgeConnector.from_config(file, route="fast", base_urls=[SDK])
         async with (
             aiohttp.ClientSession(connector=connector) as client,
             client.post(URL, json=STREAM, headers=STALL | BACKUP) as answer,

@@ -8,6 +8,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,8 @@ import openai
 import pytest
 import trustme
 
-from hedgerow import HttpTarget, Policy, http_client, http_client_sync
+import hedgerow
+from hedgerow import HttpTarget, Policy
 from tests.e2e.support import MESSAGES, until
 from tests.e2e.upstream import LAST_CHUNK, SSE_HEAD, Cut, Received, Upstream, always, chunk, completion, event, whole
 
@@ -26,7 +28,10 @@ pytestmark = pytest.mark.e2e
 
 ANSWER = whole(completion("A hedge."))
 PATIENT = Policy(delay=30.0, budget=None, breaker=False)
-URL = "http://sdk/v1/chat/completions"
+SDK = "http://sdk/v1"
+URL = f"{SDK}/chat/completions"
+http_client: Any = partial(hedgerow.http_client, base_urls=[SDK])
+http_client_sync: Any = partial(hedgerow.http_client_sync, base_urls=[SDK])
 BODY = {"model": "any", "messages": MESSAGES}
 LIBRARIES: dict[str, ModuleType] = {"httpx2": httpx2, "httpx": httpx}
 
@@ -35,7 +40,7 @@ Ask = Callable[..., bytes]
 
 def ask_async(library: str, targets: Sequence[HttpTarget], *, stream: bool, timeout: Any) -> bytes:
     async def story() -> bytes:
-        made: Any = http_client(targets, PATIENT, library=library, timeout=timeout)  # type: ignore[call-overload]
+        made = http_client(targets, PATIENT, library=library, timeout=timeout)
         async with made as client, client.stream("POST", URL, json=BODY | {"stream": stream}) as answer:
             return b"".join([piece async for piece in answer.aiter_raw()])
 
@@ -43,7 +48,7 @@ def ask_async(library: str, targets: Sequence[HttpTarget], *, stream: bool, time
 
 
 def ask_sync(library: str, targets: Sequence[HttpTarget], *, stream: bool, timeout: Any) -> bytes:
-    made: Any = http_client_sync(targets, PATIENT, library=library, timeout=timeout)  # type: ignore[call-overload]
+    made = http_client_sync(targets, PATIENT, library=library, timeout=timeout)
     with made as client, client.stream("POST", URL, json=BODY | {"stream": stream}) as answer:
         return b"".join(answer.iter_raw())
 
@@ -217,7 +222,7 @@ def test_the_sdks_errors_and_retries_when_nobody_can_be_reached() -> None:
 
     def create(*targets: HttpTarget) -> None:
         made = http_client_sync(targets, PATIENT)
-        with openai.OpenAI(api_key="k", base_url="http://sdk/v1", http_client=made, max_retries=1) as client:
+        with openai.OpenAI(api_key="k", base_url=SDK, http_client=made, max_retries=1) as client:
             client.chat.completions.create(model="any", messages=MESSAGES)
 
     with Upstream(cut) as upstream:
@@ -236,9 +241,7 @@ def test_the_sdks_timeout_is_its_own_error() -> None:
     with Upstream(waits) as upstream:
         made = http_client_sync([at(upstream)], PATIENT)
         with (
-            openai.OpenAI(
-                api_key="k", base_url="http://sdk/v1", http_client=made, max_retries=0, timeout=0.3
-            ) as client,
+            openai.OpenAI(api_key="k", base_url=SDK, http_client=made, max_retries=0, timeout=0.3) as client,
             pytest.raises(openai.APITimeoutError),
         ):
             client.chat.completions.create(model="any", messages=MESSAGES)

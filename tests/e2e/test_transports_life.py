@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import openai
 import pytest
 import uvloop
 
-from hedgerow import HttpTarget, Policy, http_client, http_client_sync
+import hedgerow
+from hedgerow import HttpTarget, Policy
 from hedgerow.client.background import background
 from hedgerow.errors import ConfigError
 from hedgerow.lab.process import LabProcess
@@ -30,7 +32,10 @@ from tests.e2e.upstream import LAST_CHUNK, SSE_HEAD, Received, Upstream, always,
 
 pytestmark = pytest.mark.e2e
 
-URL = "http://sdk/v1/chat/completions"
+SDK = "http://sdk/v1"
+URL = f"{SDK}/chat/completions"
+http_client: Any = partial(hedgerow.http_client, base_urls=[SDK])
+http_client_sync: Any = partial(hedgerow.http_client_sync, base_urls=[SDK])
 BODY: dict[str, Any] = {"model": "any", "messages": MESSAGES}
 STREAM = BODY | {"stream": True}
 ANSWER = whole(completion("A hedge."))
@@ -116,7 +121,7 @@ def test_an_interrupted_sync_caller_closes_its_attempts(labs: Labs, tmp_path: Pa
     code = f"""
 import os, signal, threading, hedgerow
 targets = [hedgerow.HttpTarget(base_url=url) for url in {[lab.base_url for lab in labs]!r}]
-client = hedgerow.http_client_sync(targets, hedgerow.Policy(delay=0.05, budget=None))
+client = hedgerow.http_client_sync(targets, hedgerow.Policy(delay=0.05, budget=None), base_urls=[{SDK!r}])
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     client.post({URL!r}, json={STREAM!r}, headers={STALL!r})
@@ -235,7 +240,7 @@ def test_no_timer_outlives_its_request(labs: Labs) -> None:
 def test_a_sync_client_works_on_both_sides_of_a_fork(labs: Labs) -> None:
     code = f"""
 import os, hedgerow
-client = hedgerow.http_client_sync([hedgerow.HttpTarget(base_url={labs[0].base_url!r})])
+client = hedgerow.http_client_sync([hedgerow.HttpTarget(base_url={labs[0].base_url!r})], base_urls=[{SDK!r}])
 ask = lambda: client.post({URL!r}, json={STREAM!r}, headers={QUICK!r}).status_code
 assert ask() == 200
 if (child := os.fork()) == 0:
@@ -254,10 +259,10 @@ def test_a_process_that_closes_nothing_ends_quietly(labs: Labs) -> None:
     code = f"""
 import asyncio, hedgerow
 targets = [hedgerow.HttpTarget(base_url={labs[0].base_url!r})]
-sync = hedgerow.http_client_sync(targets)
+sync = hedgerow.http_client_sync(targets, base_urls=[{SDK!r}])
 assert sync.post({URL!r}, json={BODY!r}, headers={QUICK!r}).status_code == 200
 held = sync.send(sync.build_request("POST", {URL!r}, json={STREAM!r}, headers={MID!r}), stream=True)
-client = hedgerow.http_client(targets)
+client = hedgerow.http_client(targets, base_urls=[{SDK!r}])
 async def main():
     global other
     assert (await client.post({URL!r}, json={BODY!r}, headers={QUICK!r})).status_code == 200
@@ -311,9 +316,9 @@ def test_from_a_configuration(labs: Labs, tmp_path: Path) -> None:
     async def story() -> list[str]:
         seen = []
         for route, model in ((None, "fast"), ("fast", "gpt-x"), (None, "calm"), ("calm", "gpt-x")):
-            transport = HedgeTransport.from_config(file, route=route)
+            transport = HedgeTransport.from_config(file, route=route, base_urls=[SDK])
             async with openai.AsyncOpenAI(
-                api_key="unused", base_url="http://sdk/v1", http_client=httpx2.AsyncClient(transport=transport)
+                api_key="unused", base_url=SDK, http_client=httpx2.AsyncClient(transport=transport)
             ) as client:
                 create = client.chat.completions.with_raw_response.create
                 raw = await create(model=model, messages=MESSAGES, extra_headers=stalled)
@@ -335,7 +340,7 @@ def test_trace_headers_reach_the_target() -> None:
 
 
 def test_trio_is_told_what_to_do() -> None:
-    transport = HedgeTransport([HttpTarget(base_url="http://127.0.0.1:9/v1")])
+    transport = HedgeTransport([HttpTarget(base_url="http://127.0.0.1:9/v1")], base_urls=[SDK])
     asked = transport.handle_async_request(httpx2.Request("POST", URL, json=BODY))
     with pytest.raises(RuntimeError, match="need a running asyncio loop"):
         asked.send(None)

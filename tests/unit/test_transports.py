@@ -13,6 +13,8 @@ import hedgerow
 from hedgerow import HttpTarget, Policy, http_client, http_client_sync
 from hedgerow.gateway.headers import without_keys, without_keys_in_query
 from hedgerow.gateway.target import base_path
+from hedgerow.transports.asking import path_of
+from hedgerow.transports.door import Door
 from hedgerow.transports.httpx2 import SyncHedgeTransport
 from hedgerow.transports.paths import hedged_path
 from hedgerow.transports.targets import blueprint_of
@@ -68,6 +70,31 @@ def test_paths_that_a_configuration_lists() -> None:
     assert hedged_path(b"/v1/translate", frozenset({b"/v1/translate"})) == b"/v1/translate"
 
 
+@pytest.mark.parametrize(
+    ("url", "hedged"),
+    [
+        ("http://llm.example/v1/chat/completions", True),
+        ("http://llm.example:80/other/v1/responses", True),
+        ("https://llm.example/v1/responses", False),
+        ("http://llm.example:81/v1/responses", False),
+        ("http://sdk.example/base/v1/chat/completions", True),
+        ("http://sdk.example/based/v1/chat/completions", False),
+        ("http://crm.example/api/forms/7/responses", False),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_requests_to_other_services_are_left_alone(
+    method: str, url: str, hedged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = url if method == "POST" else "/".join([*url.split("/")[:-2], "hedgerow/requests/hr-1/alternatives"])
+    door = Door(blueprint_of([HttpTarget(base_url="http://llm.example/v1")], Policy()), (), ["http://sdk.example/base"])
+    for _ in range(2):
+        assert (path_of(door, httpx2.Request(method, path)) is not None) is hedged
+    assert len(caplog.messages) == (not hedged)
+    if not hedged:
+        assert "is asked without hedging: no target has that host, nor is it among base_urls" in caplog.text
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_only_posts_are_hedged(method: str) -> None:
     seen = []
@@ -79,7 +106,7 @@ def test_only_posts_are_hedged(method: str) -> None:
     targets = [HttpTarget(base_url="http://127.0.0.1:9/v1")]
     transport = SyncHedgeTransport(targets, otherwise=httpx2.MockTransport(answer))
     with httpx2.Client(transport=transport) as client:
-        assert client.request(method, "http://sdk/v1/chat/completions").status_code == 204
+        assert client.request(method, "http://127.0.0.1:9/v1/chat/completions").status_code == 204
     assert seen == [method]
 
 

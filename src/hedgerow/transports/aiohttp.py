@@ -46,13 +46,14 @@ class HedgeConnector(aiohttp.TCPConnector):
         nonstream_as_stream: bool = False,
         allow: Collection[Leave] = (),
         listeners: Sequence[Listener] = (),
+        base_urls: Collection[str] = (),
         **options: Any,
     ) -> None:
-        """`targets`, `policy`, `nonstream_as_stream`, `allow` and `listeners` are as for `HedgeTransport`; `options`
-        are a TCPConnector's. Raises `ValueError` for what cannot work.
+        """`targets`, `policy`, `nonstream_as_stream`, `allow`, `listeners` and `base_urls` are as for `HedgeTransport`;
+        `options` are a TCPConnector's. Raises `ValueError` for what cannot work.
         """
         blueprint = blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream, allow=allow)
-        self._start(blueprint, listeners, options)
+        self._start(blueprint, listeners, base_urls, options)
 
     @classmethod
     def from_config(
@@ -61,23 +62,35 @@ class HedgeConnector(aiohttp.TCPConnector):
         *,
         route: str | None = None,
         listeners: Sequence[Listener] = (),
+        base_urls: Collection[str] = (),
         **options: Any,
     ) -> Self:
         """As `HedgeTransport.from_config`. Raises `ConfigError`."""
         made = cls.__new__(cls)
-        made._start(configured(Path(file), route), listeners, options)
+        made._start(configured(Path(file), route), listeners, base_urls, options)
         return made
 
-    def _start(self, blueprint: Blueprint, listeners: Sequence[Listener], options: dict[str, Any]) -> None:
+    def _start(
+        self,
+        blueprint: Blueprint,
+        listeners: Sequence[Listener],
+        base_urls: Collection[str],
+        options: dict[str, Any],
+    ) -> None:
         super().__init__(**options)
-        self._door = Door(blueprint, listeners)
+        self._door = Door(blueprint, listeners, base_urls)
         self._inside = _Inside(self._door, limit=0)
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> aiohttp.connector.Connection:  # noqa: ASYNC109  # aiohttp's
         """A connection for this request; the session calls this."""
-        if req.method == "POST" and hedged_path(req.url.raw_path_qs.encode(), self._door.paths) is not None:
+        if self._hedges(req):
             return await self._inside.connect(req, traces, timeout)
         return await super().connect(req, traces, timeout)
+
+    def _hedges(self, req: Any) -> bool:
+        path = req.url.raw_path_qs.encode()
+        asked = req.method == "POST" and hedged_path(path, self._door.paths) is not None
+        return asked and self._door.takes(_origin_of(req.url), path)
 
     def close(self, **options: Any) -> Coroutine[Any, Any, None]:
         """Close all connections."""
@@ -99,13 +112,16 @@ class _Inside(aiohttp.BaseConnector):
         self._door = door
 
     async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109  # aiohttp's
-        url = req.url
-        meant = Origin(url.scheme, url.host, url.port)
-        shared = Shared(_handler(self._door, meant), _LIMITS, plain_error_body, self._loop)
+        shared = Shared(_handler(self._door, _origin_of(req.url)), _LIMITS, plain_error_body, self._loop)
         ours, theirs = socket.socketpair()
         await self._loop.connect_accepted_socket(lambda: Connection(shared), ours)
         _, protocol = await self._loop.create_connection(self._factory, sock=theirs)
         return protocol
+
+
+def _origin_of(url: Any) -> Origin:
+    """Of a URL of yarl."""
+    return Origin(url.scheme, url.raw_host, url.port)
 
 
 def _handler(door: Door, meant: Origin) -> Handler:

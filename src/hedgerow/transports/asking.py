@@ -89,6 +89,10 @@ def _message(body: bytes) -> str:
 
 def path_of(door: Door, request: Any) -> bytes | None:
     """The path of a request that is the gateway's to answer; None of others."""
+    asked = request.url.raw_path
+    path = None
     if request.method == "POST":
-        return hedged_path(request.url.raw_path, door.paths)
-    return kept_path(request.url.raw_path) if request.method == "GET" else None
+        path = hedged_path(asked, door.paths)
+    elif request.method == "GET":
+        path = kept_path(asked)
+    return path if path is not None and door.takes(origin_of(request.url), asked) else None

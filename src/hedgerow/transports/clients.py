@@ -69,7 +69,7 @@ def http_client_sync(
     return _client(library, "Client", "SyncHedgeTransport", targets, policy, options)
 
 
-_OURS = ("nonstream_as_stream", "allow", "listeners", "otherwise")
+_OURS = ("nonstream_as_stream", "allow", "listeners", "base_urls", "otherwise")
 
 
 def _client(

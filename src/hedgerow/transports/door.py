@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import suppress
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from hedgerow.errors import RequestError
@@ -21,6 +23,8 @@ from hedgerow.http.exchange import Exchange
 from hedgerow.transports.exchange import CLOSED, MemoryExchange
 from hedgerow.wire import lookup
 
+logger = logging.getLogger("hedgerow.transports")
+
 _NO_LOOP = (
     "hedgerow's transports need a running asyncio loop (uvloop's, or anyio's on asyncio, is one); under trio, use the "
     "sync client in a thread"
@@ -30,8 +34,17 @@ _NO_LOOP = (
 class Door:
     """One gateway for each event loop that asks. A new loop goes on with what was learned in one that has ended."""
 
-    def __init__(self, blueprint: Blueprint, listeners: Sequence[Listener] = ()) -> None:
-        """Raises `ValueError` when a client's key would have to go to several places."""
+    def __init__(
+        self, blueprint: Blueprint, listeners: Sequence[Listener] = (), base_urls: Collection[str] = ()
+    ) -> None:
+        """`base_urls`: whose requests are taken, beside those to the hosts of the targets. Raises `TypeError` for what
+        are none, `ValueError` for wrong ones and when a client's key would have to go to several places.
+        """
+        if isinstance(base_urls, str):
+            raise TypeError(f"base_urls must be a list of URLs, not {base_urls!r}")
+        self._instead_of = [(Origin.of(url), urlsplit(url).path.rstrip("/").encode() + b"/") for url in base_urls]
+        self._hosts = frozenset(Origin.of(target.base_url) for target in blueprint.targets.values())
+        self._not_ours: set[Origin] = set()
         self._blueprint = blueprint
         self._listeners = listeners
         self._homes: dict[asyncio.AbstractEventLoop, Home] = {}
@@ -43,6 +56,18 @@ class Door:
             named = ", ".join(sorted(origin.authority for origin in passing))
             raise ValueError(f"a client's key belongs to one place, and passthrough would send it to {named}")
         self._keys_go_to = next(iter(passing), None)
+
+    def takes(self, meant: Origin, path: bytes) -> bool:
+        """Whether a request that looks like one to be hedged is ours: other services have paths that look so, too."""
+        if meant in self._hosts or any(
+            meant == origin and path.startswith(under) for origin, under in self._instead_of
+        ):
+            return True
+        if meant not in self._not_ours:
+            self._not_ours.add(meant)
+            place = f"{meant.scheme}://{meant.authority}{path.partition(b'?')[0].decode('latin-1')}"
+            logger.warning("%s is asked without hedging: no target has that host, nor is it among base_urls", place)
+        return False
 
     def ask(self, method: bytes, target: bytes, headers: Headers, body: bytes, meant: Origin) -> MemoryExchange:
         """Ask the gateway; whoever asks reads the exchange, or says that it is gone.

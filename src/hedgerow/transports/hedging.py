@@ -35,18 +35,23 @@ class Hedging:
         nonstream_as_stream: bool = False,
         allow: Collection[Leave] = (),
         listeners: Sequence[Listener] = (),
+        base_urls: Collection[str] = (),
         otherwise: Any = None,
     ) -> None:
         """`targets` in the order in which they are asked, the primary first; `policy` says when.
 
         `nonstream_as_stream` asks for whole answers as streams, so that their first token can decide as well.
         `allow`: what may be hedged although it costs or is kept twice: "n" (several choices), "audio", "store" (answers
-        of OpenAI's Responses are kept unless `store` is False). `listeners` are told of events. `otherwise` is the
+        of OpenAI's Responses are kept unless `store` is False). `listeners` are told of events. Requests to the hosts
+        of targets are hedged; `base_urls`: those of clients whose base URL is another. `otherwise` is the
         transport of requests that are not hedged (files, batches, models); left out, the library's own, with the
         proxies of the environment. Raises `ValueError` for what cannot work.
         """
         self._open(
-            blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream, allow=allow), listeners, otherwise
+            blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream, allow=allow),
+            listeners,
+            base_urls,
+            otherwise,
         )
 
     @classmethod
@@ -56,6 +61,7 @@ class Hedging:
         *,
         route: str | None = None,
         listeners: Sequence[Listener] = (),
+        base_urls: Collection[str] = (),
         otherwise: Any = None,
     ) -> Self:
         """With the targets and routes of a hedgerow.yaml, its ledger, event log and traces.
@@ -64,11 +70,13 @@ class Hedging:
         about a server (listen, api_keys, admin, metrics) has no effect. Raises `ConfigError`.
         """
         made = cls.__new__(cls)
-        made._open(configured(Path(file), route), listeners, otherwise)
+        made._open(configured(Path(file), route), listeners, base_urls, otherwise)
         return made
 
-    def _open(self, blueprint: Blueprint, listeners: Sequence[Listener], otherwise: Any) -> None:
-        self._door = Door(blueprint, listeners)
+    def _open(
+        self, blueprint: Blueprint, listeners: Sequence[Listener], base_urls: Collection[str], otherwise: Any
+    ) -> None:
+        self._door = Door(blueprint, listeners, base_urls)
         self._otherwise = otherwise
         self._by_proxy: dict[str | None, Any] = {}
         self._lock = threading.Lock()
