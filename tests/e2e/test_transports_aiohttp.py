@@ -134,6 +134,9 @@ def test_errors_and_all_else_and_keys(labs: Labs) -> None:
             async with client.post(URL, json=BODY, headers=mine) as answer:
                 assert answer.status == 400
                 assert "key is meant for sdk.example:80" in await answer.text()
+            for option in ({"proxy": "http://127.0.0.1:9"}, {"ssl": False}):
+                with pytest.raises(ValueError, match=r"no effect on what is hedged: use HttpTarget\("):
+                    await client.post(URL, json=BODY, **option)
             refusing = {"x-lab-script": script(status=400, code="string_too_long")}
             async with client.post(f"{labs[0].base_url}/chat/completions", json=BODY, headers=refusing) as answer:
                 assert (await answer.json())["error"]["code"] == "string_too_long"

@@ -265,6 +265,9 @@ def test_targets_behind_a_private_authority(way: tuple[ModuleType, Ask], tmp_pat
         assert b"A hedge." in ask(at(upstream, verify=False))
         with pytest.raises(library.ConnectError, match="certificate is not trusted"):
             ask(at(upstream))
+        for trusting in ({"ca_file": str(tmp_path / "ca.pem")}, {"verify": False}):
+            with http_client_sync([at(upstream, **trusting)]) as client:
+                assert client.get(f"{upstream.base_url}/models").status_code == 200, "unhedged, and trusted likewise"
 
 
 def test_a_target_behind_a_proxy(way: tuple[ModuleType, Ask], monkeypatch: pytest.MonkeyPatch) -> None:

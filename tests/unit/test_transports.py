@@ -183,12 +183,48 @@ def test_breakers_can_be_switched_off() -> None:
         ([HttpTarget(base_url="ftp://a")], {}, "starts with http:// or https://"),
         ([HttpTarget(base_url="http://a/v1", protocol="openapi")], {}, "openapi"),  # type: ignore[arg-type]
         ([HttpTarget(base_url="http://a/v1")], {"allow": ["tools"]}, "allow has tools: it can have n, audio, store"),
+        (
+            [HttpTarget(base_url="http://a/v1", proxy="socks5://b")],
+            {},
+            "a:80: proxy: socks5:// proxies are not supported",
+        ),
+        (
+            [HttpTarget(base_url="https://a/v1", ca_file="/none.pem")],
+            {},
+            "a:443: tls.ca_file: /none.pem cannot be read",
+        ),
         ([HttpTarget(base_url="http://a/v1")], {"library": "requests"}, "it must be httpx2 or httpx"),
     ],
 )
 def test_what_cannot_work_is_refused(targets: list[HttpTarget], options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         http_client(targets, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"verify": False}, r"use HttpTarget\(ca_file=..., verify=...\)"),
+        ({"cert": "/client.pem"}, "targets are shown no client certificate"),
+        ({"limits": {"max_connections": 2}}, r"use HttpTarget\(max_connections=...\)"),
+        ({"proxy": "http://proxy:3128"}, r"use HttpTarget\(proxy=...\)"),
+        ({"mounts": {"https://": None}}, "otherwise=..."),
+        ({"transport": httpx2.HTTPTransport()}, "otherwise=..."),
+        ({"trust_env": False}, r"HttpTarget\(proxy=None\)"),
+        ({"http2": True}, "attempts speak HTTP/1.1"),
+        ({"base_urls": "https://sdk/v1"}, "base_urls must be a list of URLs"),
+    ],
+    ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
+)
+@pytest.mark.parametrize("library", ["httpx2", "httpx"])
+def test_options_of_clients_that_would_have_no_effect_are_refused(
+    options: dict[str, Any], problem: str, library: Any
+) -> None:
+    targets = [HttpTarget(base_url="https://a/v1")]
+    for make in (http_client, http_client_sync):
+        with pytest.raises(TypeError, match=problem):
+            make(targets, library=library, **options)
+        make(targets, library=library, verify=True, http2=False, trust_env=True)
 
 
 MISSING = """

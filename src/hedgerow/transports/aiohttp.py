@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
+from yarl import URL
 
 from hedgerow.client.settings import Policy
 from hedgerow.events import Listener
@@ -21,6 +22,7 @@ from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.http.client_settings import Origin
 from hedgerow.http.exchange import Exchange, Handler
 from hedgerow.http.limits import Limits
+from hedgerow.http.proxy import proxy_for
 from hedgerow.http.server_connection import Connection
 from hedgerow.http.server_head import plain_error_body
 from hedgerow.http.server_shared import Shared
@@ -30,6 +32,7 @@ from hedgerow.transports.targets import HttpTarget, Leave, blueprint_of, configu
 
 _LIMITS = Limits(body_bytes=1 << 30)
 _NONE = Policy()
+_SSL = "ssl=... has no effect on what is hedged: use HttpTarget(ca_file=..., verify=...)"
 
 
 class HedgeConnector(aiohttp.TCPConnector):
@@ -50,7 +53,8 @@ class HedgeConnector(aiohttp.TCPConnector):
         **options: Any,
     ) -> None:
         """`targets`, `policy`, `nonstream_as_stream`, `allow`, `listeners` and `base_urls` are as for `HedgeTransport`;
-        `options` are a TCPConnector's. Raises `ValueError` for what cannot work.
+        `options` are a TCPConnector's, for what is not hedged; trust is an `HttpTarget`'s. Raises `ValueError` for what
+        cannot work.
         """
         blueprint = blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream, allow=allow)
         self._start(blueprint, listeners, base_urls, options)
@@ -77,6 +81,8 @@ class HedgeConnector(aiohttp.TCPConnector):
         base_urls: Collection[str],
         options: dict[str, Any],
     ) -> None:
+        if options.get("ssl", True) is not True:
+            raise ValueError(_SSL)
         super().__init__(**options)
         self._door = Door(blueprint, listeners, base_urls)
         self._inside = _Inside(self._door, limit=0)
@@ -89,8 +95,16 @@ class HedgeConnector(aiohttp.TCPConnector):
 
     def _hedges(self, req: Any) -> bool:
         path = req.url.raw_path_qs.encode()
-        asked = req.method == "POST" and hedged_path(path, self._door.paths) is not None
-        return asked and self._door.takes(_origin_of(req.url), path)
+        if req.method != "POST" or hedged_path(path, self._door.paths) is None:
+            return False
+        origin = _origin_of(req.url)
+        if not self._door.takes(origin, path):
+            return False
+        if req.proxy is not None and req.proxy != _environments(origin):
+            raise ValueError("proxy=... has no effect on what is hedged: use HttpTarget(proxy=...)")
+        if req.ssl is not True:
+            raise ValueError(_SSL)
+        return True
 
     def close(self, **options: Any) -> Coroutine[Any, Any, None]:
         """Close all connections."""
@@ -122,6 +136,12 @@ class _Inside(aiohttp.BaseConnector):
 def _origin_of(url: Any) -> Origin:
     """Of a URL of yarl."""
     return Origin(url.scheme, url.raw_host, url.port)
+
+
+def _environments(origin: Origin) -> URL | None:
+    """The proxy that the environment names, as a session that trusts it does."""
+    proxy = proxy_for(origin, os.environ)
+    return None if proxy is None else URL(proxy).with_user(None)
 
 
 def _handler(door: Door, meant: Origin) -> Handler:

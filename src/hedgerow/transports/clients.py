@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -30,8 +31,9 @@ def http_client(
     """An AsyncClient that hedges, as async SDKs take one: AsyncOpenAI(http_client=http_client([...])).
 
     `targets` and `policy` as for `HedgeTransport`, whose further options may be given too; all others are the client's
-    own. `library` is "httpx2" for openai >= 3 and anthropic >= 1, "httpx" for older ones. Redirects are followed, as
-    the SDKs do. Raises `ValueError` for what cannot work.
+    own, but for those that would have no effect: trust, proxies and limits are an `HttpTarget`'s. `library` is "httpx2"
+    for openai >= 3 and anthropic >= 1, "httpx" for older ones. Redirects are followed, as the SDKs do. Raises
+    `ValueError` and `TypeError` for what cannot work.
 
     ```python
     from openai import AsyncOpenAI
@@ -69,6 +71,18 @@ def http_client_sync(
     return _client(library, "Client", "SyncHedgeTransport", targets, policy, options)
 
 
+_ELSEWHERE = {
+    "verify": "use HttpTarget(ca_file=..., verify=...)",
+    "cert": "targets are shown no client certificate; go through a proxy that shows it, HttpTarget(proxy=...)",
+    "limits": "use HttpTarget(max_connections=...)",
+    "proxy": "use HttpTarget(proxy=...), and otherwise=... for what is not hedged",
+    "mounts": "use HttpTarget(...), and otherwise=... for what is not hedged",
+    "transport": "use otherwise=... for what is not hedged",
+    "trust_env": "use HttpTarget(proxy=None), and otherwise=... for what is not hedged",
+    "http1": "attempts speak HTTP/1.1",
+    "http2": "attempts speak HTTP/1.1, as closing a connection is what cancels them",
+}
+"""Options of clients that would have no effect on attempts, or keep requests from being hedged; and what to do."""
 _OURS = ("nonstream_as_stream", "allow", "listeners", "base_urls", "otherwise")
 
 
@@ -85,6 +99,15 @@ def _client(
         raise ImportError(f"clients of {library} need {library}: pip install {library}") from None
     if rules := ", ".join(f"{name}=..." for name in options if name in Policy.__struct_fields__):
         raise TypeError(f"the rules of hedging are those of its policy: http_client(targets, Policy({rules}))")
+    of_library = getattr(import_module(library), client)
+    _refuse_without_effect(of_library, options)
     ours = {name: options.pop(name) for name in _OURS if name in options}
     hedging = getattr(made, transport)(targets, policy, **ours)
-    return getattr(import_module(library), client)(transport=hedging, **{"follow_redirects": True, **options})
+    return of_library(transport=hedging, **{"follow_redirects": True, **options})
+
+
+def _refuse_without_effect(client: Any, options: dict[str, Any]) -> None:
+    known = inspect.signature(client).parameters
+    for name, instead in _ELSEWHERE.items():
+        if name in options and options[name] != known[name].default:
+            raise TypeError(f"{name}=... of a client has no effect on what is hedged: {instead}")

@@ -18,7 +18,7 @@ from hedgerow.gateway.core import Gateway
 from hedgerow.gateway.listening import Closing, listeners_of
 from hedgerow.gateway.parts import Parts
 from hedgerow.http.client import Pool
-from hedgerow.http.client_settings import Origin
+from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.exchange import Exchange
 from hedgerow.transports.exchange import CLOSED, MemoryExchange
 from hedgerow.wire import lookup
@@ -43,7 +43,7 @@ class Door:
         if isinstance(base_urls, str):
             raise TypeError(f"base_urls must be a list of URLs, not {base_urls!r}")
         self._instead_of = [(Origin.of(url), urlsplit(url).path.rstrip("/").encode() + b"/") for url in base_urls]
-        self._hosts = frozenset(Origin.of(target.base_url) for target in blueprint.targets.values())
+        self._hosts = {Origin.of(target.base_url): target.pool for target in blueprint.targets.values()}
         self._not_ours: set[Origin] = set()
         self._blueprint = blueprint
         self._listeners = listeners
@@ -68,6 +68,10 @@ class Door:
             place = f"{meant.scheme}://{meant.authority}{path.partition(b'?')[0].decode('latin-1')}"
             logger.warning("%s is asked without hedging: no target has that host, nor is it among base_urls", place)
         return False
+
+    def settings_of(self, origin: Origin) -> PoolSettings | None:
+        """Of the connections to a target at this host; None where none is."""
+        return self._hosts.get(origin)
 
     def ask(self, method: bytes, target: bytes, headers: Headers, body: bytes, meant: Origin) -> MemoryExchange:
         """Ask the gateway; whoever asks reads the exchange, or says that it is gone.

@@ -11,6 +11,8 @@ from typing import Any, Self
 from hedgerow.client.settings import Policy
 from hedgerow.events import Headers, Listener
 from hedgerow.gateway.blueprint import Blueprint
+from hedgerow.http.client_settings import PoolSettings
+from hedgerow.http.client_tls import tls_context
 from hedgerow.http.proxy import proxy_for
 from hedgerow.transports.asking import Asked, origin_of
 from hedgerow.transports.door import Door
@@ -44,8 +46,9 @@ class Hedging:
         `allow`: what may be hedged although it costs or is kept twice: "n" (several choices), "audio", "store" (answers
         of OpenAI's Responses are kept unless `store` is False). `listeners` are told of events. Requests to the hosts
         of targets are hedged; `base_urls`: those of clients whose base URL is another. `otherwise` is the
-        transport of requests that are not hedged (files, batches, models); left out, the library's own, with the
-        proxies of the environment. Raises `ValueError` for what cannot work.
+        transport of requests that are not hedged (files, batches, models); left out, the library's own, with
+        the trust and proxy of the target at that host, or the environment's proxy. Raises `ValueError` for what cannot
+        work.
         """
         self._open(
             blueprint_of(targets, policy, nonstream_as_stream=nonstream_as_stream, allow=allow),
@@ -78,21 +81,25 @@ class Hedging:
     ) -> None:
         self._door = Door(blueprint, listeners, base_urls)
         self._otherwise = otherwise
-        self._by_proxy: dict[str | None, Any] = {}
+        self._plain_ones: dict[tuple[str | None, str | None, bool], Any] = {}
         self._lock = threading.Lock()
 
     def _plain(self, request: Any) -> Any:
         """The transport of a request that is not hedged."""
         if self._otherwise is not None:
             return self._otherwise
-        proxy = proxy_for(origin_of(request.url), os.environ)
+        origin = origin_of(request.url)
+        settings = self._door.settings_of(origin) or PoolSettings(proxy=proxy_for(origin, os.environ))
+        way = settings.proxy, settings.ca_file, settings.verify
         with self._lock:
-            if proxy not in self._by_proxy:
-                self._by_proxy[proxy] = self._plain_transport(proxy=proxy)
-            return self._by_proxy[proxy]
+            if way not in self._plain_ones:
+                own = settings.verify and settings.ca_file is None
+                trust = True if own else tls_context(settings.ca_file, settings.verify)
+                self._plain_ones[way] = self._plain_transport(proxy=settings.proxy, verify=trust)
+            return self._plain_ones[way]
 
     def _others(self) -> Iterator[Any]:
-        yield from self._by_proxy.values()
+        yield from self._plain_ones.values()
         if self._otherwise is not None:
             yield self._otherwise
 

@@ -16,8 +16,9 @@ from hedgerow.client.settings import Policy
 from hedgerow.errors import ConfigError
 from hedgerow.gateway.blueprint import Blueprint, Reading, RouteBlueprint, ServerBlueprint, TargetBlueprint
 from hedgerow.http.client_settings import Origin, PoolSettings
+from hedgerow.http.client_tls import tls_context
 from hedgerow.http.limits import Limits
-from hedgerow.http.proxy import proxy_for
+from hedgerow.http.proxy import Proxy, proxy_for
 from hedgerow.policy.alternatives import KeepSettings
 from hedgerow.policy.breaker import BreakerSettings
 from hedgerow.wire.base import Family
@@ -88,8 +89,17 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
         return [("base_url", self.base_url), ("model", self.model)]
 
     def blueprint(self, breaker: BreakerSettings) -> TargetBlueprint:
-        """As the gateway takes it. Raises `ValueError` for a URL or a protocol that is none."""
+        """As the gateway takes it. Raises `ValueError` for a URL, a protocol or a proxy that is none, and for a file
+        of authorities that is unusable.
+        """
         origin = Origin.of(self.base_url)
+        try:
+            if self.proxy not in (None, "env"):
+                Proxy.of(self.proxy)
+            if self.ca_file is not None:
+                tls_context(self.ca_file, self.verify)
+        except ConfigError as error:
+            raise ValueError(f"the target at {origin.authority}: {error}") from None
         spoken = (self.protocol,) if isinstance(self.protocol, str) else self.protocol
         passes = self.api_key == PASSTHROUGH
         secret = None if passes else self.api_key
