@@ -13,7 +13,7 @@ from random import Random
 from time import perf_counter
 
 from hedgerow.policy.latency.cells import SIZES, Cells, LatencyModel, Learning
-from hedgerow.policy.latency.window import Window
+from hedgerow.policy.latency.window import Window, together
 
 WINDOW = Learning().window
 TIMES = 20_000
@@ -40,21 +40,22 @@ def cost(call: Callable[[float], object], times: int = TIMES) -> float:
 def filled(stream: bool = True, tokens: int = 500) -> LatencyModel:
     """A model whose one cell is full, its losers broken off after 3 s."""
     model = LatencyModel()
-    for seconds in seconds_of(WINDOW * 2):
+    for seconds in seconds_of(WINDOW * 10):
         model.observe("a", stream, tokens, min(seconds, 3.0), seconds > 3.0, 0.0)
     return model
 
 
 def size_of_window(window: Window) -> int:
     """Bytes that a window holds."""
-    return sum(map(sys.getsizeof, (window, window._codes, window._times)))
+    before = sum(sys.getsizeof(part) + sys.getsizeof(part[2]) + 48 for part in window._older)
+    return before + sum(map(sys.getsizeof, (window, window._codes, window._times)))
 
 
 def size_of_target(cells: Cells) -> int:
     """Bytes of all full cells of one target and one measure."""
     for tokens in (0, *SIZES):
         for stream in (True, False):
-            for seconds in seconds_of(WINDOW):
+            for seconds in seconds_of(WINDOW * 10):
                 cells.observe("a", stream, tokens, seconds, False, 0.0)
     windows = [window for way in cells._targets["a"].cells for window in way if window is not None]
     return sum(map(size_of_window, windows))
@@ -65,7 +66,7 @@ def main() -> None:
     model, kept, window, random = filled(), filled(), Window(), Random(2)
     known = model.first_token("a", True, 500, 0.0)
     assert known is not None
-    for seconds in seconds_of(WINDOW * 2):
+    for seconds in seconds_of(WINDOW * 10):
         window.observe(seconds, random.random() < 0.05, 0.0)
 
     def request(seconds: float) -> None:
@@ -79,7 +80,7 @@ def main() -> None:
         "first_token, kept": cost(lambda s: kept.first_token("a", True, 500, 0.0)),
         "quantile": cost(lambda s: known.quantile(0.95)),
         "survival": cost(known.survival),
-        f"a distribution of {WINDOW} samples, made anew": cost(lambda s: window.distribution(0.0), 200),
+        f"a distribution of {WINDOW} and older ones, made anew": cost(lambda s: together([window], WINDOW, 0.0), 200),
         "a request: first_token, quantile, observe, all making anew": cost(request),
     }
     for what, microseconds in figures.items():

@@ -65,15 +65,15 @@ def even(count: int) -> Floats:
 
 def unlike(count: int) -> Floats:
     """Other shares, of which each stretch of `even`'s has all: what is independent, without its noise (Weyl, 1916)."""
-    shares: Floats = (np.arange(1, count + 1) * GOLDEN) % 1.0
-    return shares
+    return (np.arange(1, count + 1) * GOLDEN) % 1.0
 
 
 def lognormal(mean: float, deviation: float, shares: Floats) -> Floats:
     """Quantiles of a lognormal law with this mean and standard deviation."""
     variance = log(1.0 + (deviation / mean) ** 2)
-    middle, spread = log(mean) - variance / 2.0, sqrt(variance)
-    return np.array([exp(middle + spread * NormalDist().inv_cdf(share)) for share in shares.tolist()])
+    normal = np.array([NormalDist().inv_cdf(share) for share in shares.tolist()])
+    times: Floats = exp(log(mean) - variance / 2.0) * np.exp(sqrt(variance) * normal)
+    return times
 
 
 def mixed(count: int, seed: int, *parts: tuple[float, Callable[[Floats], Floats]]) -> Floats:

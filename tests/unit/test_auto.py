@@ -13,9 +13,11 @@ from hedgerow.policy.auto import (
     PROMPTS,
     Kind,
     hedged_by,
+    hopeful,
     kinds_of,
     planned,
     prompt_tokens,
+    share_of,
     shares_of,
     slowest,
 )
@@ -165,6 +167,22 @@ def test_of_a_target_that_never_answered_only_max_delay_is_left() -> None:
     kinds = [Kind((0,), 1.0, 1.0, law, law)]
     assert plan(kinds, Aim(0.99, 0.05))[0].probability == 0.0
     assert plan(kinds, Aim(0.99, 0.05, 0.0, 8.0)) == [Reissue(8.0, 0.05, inf)]
+
+
+def test_where_only_a_correlation_speaks_against_hedging_it_is_tried_with_the_least_there_may_be() -> None:
+    law, aim = sampled(0.0, 0.4), Aim(0.99, 0.05)
+    kinds = [Kind((0,), 1.0, 1.0, law, law)]
+    (without,) = plan(kinds, aim, 0.5)
+    assert share_of(law, without) < 0.01
+    (tried,) = finish(hopeful(kinds, 0.5, 0.0, aim)).choices
+    assert tried == plan(kinds, aim, 0.0)[0]
+    assert share_of(law, tried) == pytest.approx(0.05, abs=0.002)
+    assert finish(hopeful(kinds, 0.5, 0.5, aim)).choices[0] == without  # the pairs have spoken
+
+
+def test_what_is_of_use_is_planned_by_what_is_likeliest() -> None:
+    kinds, aim = mixture(), Aim(0.99, 0.05)
+    assert finish(hopeful(kinds, 0.15, 0.0, aim)).choices == plan(kinds, aim, 0.15)
 
 
 def test_the_same_inputs_make_the_same_plan() -> None:

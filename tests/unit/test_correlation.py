@@ -158,3 +158,13 @@ def test_attempts_at_one_provider_are_assumed_to_be_more_alike() -> None:
 def test_priors_and_windows_that_mean_nothing_are_refused(prior: float, window: float) -> None:
     with pytest.raises(ValueError, match="must be"):
         Pairs(prior, window)
+
+
+def test_the_least_correlation_is_none_until_pairs_speak_against_it() -> None:
+    pairs = Pairs(0.3)
+    assert pairs.least() == 0.0
+    hedge(pairs, 0.6, 30, seed=1)
+    little = pairs.least()
+    hedge(pairs, 0.6, 400, seed=2)
+    assert 0.0 <= little <= pairs.least() <= pairs.estimate()
+    assert pairs.least() > 0.3

@@ -368,7 +368,7 @@ def test_no_request_waits_for_the_best_delay(monkeypatch: pytest.MonkeyPatch) ->
     for number in range(1000):
         judge.learn(won(Ask("r", True), Role.PRIMARY, float(number), took=1.0 + (number % 100) / 10))
     with monkeypatch.context() as patch:
-        patch.setattr("hedgerow.policy.when.planned", lambda *_: pytest.fail("solved while a request waits"))
+        patch.setattr("hedgerow.policy.when.hopeful", lambda *_: pytest.fail("solved while a request waits"))
         choice = judge.choose(Ask("r", True), (A, B), 1000.0)
     assert (choice.source, choice.probability) == ("auto", 1.0)
     assert choice.delay == pytest.approx(9.9, abs=0.2)

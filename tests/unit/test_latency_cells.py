@@ -137,8 +137,8 @@ def test_what_has_become_empty_and_targets_that_are_gone_are_swept_away() -> Non
 
 def test_the_model_hands_on_to_its_cells() -> None:
     model = LatencyModel(FEW)
-    for _ in range(20):
-        model.observe("a", True, SMALL, 1.0, False, 0.0)
+    for number in range(20):
+        model.observe("a", True, SMALL, 1.0 if number >= 10 else 9.0, False, 0.0)
     assert knows(model.first_token("a", True, SMALL, 0.0)) == (20, 1.0)
     model.resize(Learning(window=10, age=60.0, min_samples=10, warmup=10))
     assert (

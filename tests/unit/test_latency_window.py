@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
 from math import inf, nan
+from random import Random
+from statistics import stdev
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.policy.latency.distribution import Distribution
-from hedgerow.policy.latency.window import BUCKETS, ERROR, LONGEST, MIDDLES, SHORTEST, Window, code_of, together
+from hedgerow.policy.latency.window import (
+    BUCKETS,
+    ERROR,
+    HISTORY,
+    LONGEST,
+    MIDDLES,
+    SHORTEST,
+    Window,
+    code_of,
+    latest,
+    together,
+)
 
 SLACK = 1 + 1e-9  # what floats may add
 on_scale = st.floats(SHORTEST, LONGEST)
@@ -58,12 +73,12 @@ class PlainWindow:
     def held(self, now: float) -> list[Observed]:
         return [sample for sample in self.all if sample[2] >= now - self.age][-self.size :]
 
-    def distribution(self, now: float) -> Distribution:
-        held = self.held(now)
-        return Distribution.of(
-            [rounded(seconds) for seconds, censored, _ in held if not censored],
-            [rounded(seconds) for seconds, censored, _ in held if censored],
-        )
+    def codes(self, now: float) -> Counter[int]:
+        return Counter(code_of(seconds, censored) for seconds, censored, _ in self.held(now))
+
+
+def codes(window: Window, size: int, now: float) -> Counter[int]:
+    return latest([window], size, now)[0]
 
 
 @given(events=observations, size=st.integers(1, 20), age=st.sampled_from([1.0, 10.0, 60.0]), asks=st.booleans())
@@ -78,7 +93,7 @@ def test_it_slides_by_count_and_by_age_like_a_plain_list(
         if asks:
             assert window.count(now) == len(plain.held(now))
     for moment in (now, now + age / 2, now + age, now + age + 0.25):
-        assert window.distribution(moment) == plain.distribution(moment)
+        assert codes(window, size, moment) == plain.codes(moment)
         assert window.count(moment) == len(plain.held(moment))
 
 
@@ -95,7 +110,7 @@ def test_resized_it_goes_on_with_its_latest_samples(
         now += passed
         window.observe(seconds, censored, now)
         plain.all.append((seconds, censored, now))
-    assert window.distribution(now) == plain.distribution(now)
+    assert codes(window, to if len(events) > 1 else size, now) == plain.codes(now)
 
 
 @given(values=st.lists(on_scale, min_size=1, max_size=60), rank=st.integers(1, 60))
@@ -105,7 +120,7 @@ def test_quantiles_are_within_1_percent_of_the_exact_ones(values: list[float], r
         window.observe(value, False, 0.0)
     rank = min(rank, len(values))
     exact = sorted(values)[rank - 1]
-    assert abs(window.distribution(0.0).quantile(rank / len(values)) - exact) <= ERROR * exact * SLACK
+    assert abs(together([window], 1000, 0.0).quantile(rank / len(values)) - exact) <= ERROR * exact * SLACK
 
 
 @given(values=st.lists(on_scale, max_size=60), censored=st.lists(on_scale, max_size=60), t=on_scale)
@@ -118,7 +133,7 @@ def test_survival_is_exact_at_a_time_that_is_1_percent_off_at_most_when_nothing_
         window.observe(value, False, 0.0)
     for value in censored:
         window.observe(value, True, 0.0)
-    survival = window.distribution(0.0).survival(t)
+    survival = together([window], 1000, 0.0).survival(t)
     assert (
         exact.survival(t * (1 + ERROR) * SLACK) - 1e-12 <= survival <= exact.survival(t / (1 + ERROR) / SLACK) + 1e-12
     )
@@ -133,7 +148,7 @@ def test_after_its_age_without_a_sample_it_is_empty_and_holds_no_memory() -> Non
     assert memory(window) > 10_000
     assert window.count(160.001) == 0
     assert memory(window) <= empty
-    assert window.distribution(160.001) == Distribution.of([])
+    assert together([window], 1000, 160.001) == Distribution.of([])
 
 
 def test_its_memory_is_bounded_however_many_samples_come() -> None:
@@ -142,11 +157,12 @@ def test_its_memory_is_bounded_however_many_samples_come() -> None:
     for number in range(20_000):
         window.observe(1.0, False, number / 1000)
         most = max(most, memory(window))
-    assert most <= 1.25 * 10 * 1000 + 300
+    assert most <= 1.25 * 10 * 1000 + 300 + 2 * HISTORY * 1_000 + 8 * HISTORY * 150
 
 
 def memory(window: Window) -> int:
-    return sys.getsizeof(window._codes) + sys.getsizeof(window._times)
+    older = sum(sys.getsizeof(codes) for _, _, codes in window._older)
+    return sys.getsizeof(window._codes) + sys.getsizeof(window._times) + older
 
 
 def test_its_rate_is_that_since_its_oldest_sample() -> None:
@@ -181,6 +197,62 @@ def test_several_know_together_what_one_would_know(
         now += pause
         several[which].observe(seconds, censored, now)
         one.observe(seconds, censored, now)
-        assert together(several, size, now).n == one.count(now)
+        assert latest(several, size, now)[0].total() == one.count(now)
         if pause:  # of one moment, any may be the last
-            assert together(several, size, now) == one.distribution(now)
+            assert latest(several, size, now)[0] == codes(one, size, now)
+
+
+def filled(laws: Sequence[Callable[[Random], float]], each: int, random: Random, *, step: float = 0.01) -> Window:
+    """A window of 200 after so many samples of one law after the other, one every `step` seconds from 0 on."""
+    window = Window(200, 60.0)
+    for number, law in enumerate(law for law in laws for _ in range(each)):
+        window.observe(law(random), False, number * step)
+    return window
+
+
+def usual(random: Random) -> float:
+    return random.lognormvariate(0.0, 1.0)
+
+
+def slower(random: Random) -> float:
+    return 2.0 * random.lognormvariate(0.0, 1.0)
+
+
+def heavier(random: Random) -> float:
+    """The same median, and a quarter takes ten times as long."""
+    value = random.lognormvariate(0.0, 1.0)
+    return 10.0 * value if value > 2.0 else value
+
+
+def test_older_samples_that_are_like_the_window_count_as_well() -> None:
+    window = filled([usual], 4_000, Random(1))
+    assert 4 * 200 <= together([window], 200, 40.0).n <= 6 * 200
+
+
+@pytest.mark.parametrize("then", [slower, heavier])
+def test_what_was_before_a_change_does_not(then: Callable[[Random], float]) -> None:
+    window = filled([usual, then], 600, Random(2))
+    known = together([window], 200, 12.0)
+    assert 200 <= known.n <= 600 + 100  # what came since, and at most one part that holds some of both
+    assert together([filled([then, usual, usual], 600, Random(3))], 200, 18.0).n >= 800
+
+
+def test_nothing_older_than_its_age_counts_however_alike() -> None:
+    window = filled([usual], 4_000, Random(4), step=0.1)
+    assert together([window], 200, 400.0).n <= 600
+    assert together([window], 200, 459.0).n <= 20
+
+
+def test_at_leasts_do_not_make_samples_differ() -> None:
+    """Of one law, of which now all and now none that take longer than 2 s are broken off there."""
+    window, random = Window(200, 60.0), Random(5)
+    for number in range(1_600):
+        took, cut = usual(random), number % 400 < 200
+        window.observe(min(took, 2.0) if cut else took, cut and took > 2.0, number * 0.01)
+    assert together([window], 200, 16.0).n >= 1_000
+
+
+def test_a_tail_is_known_better_by_more_samples() -> None:
+    alone = [together([filled([usual], 200, Random(seed))], 200, 2.0).quantile(0.98) for seed in range(40)]
+    longer = [together([filled([usual], 1_600, Random(seed))], 200, 16.0).quantile(0.98) for seed in range(40)]
+    assert stdev(longer) < 0.6 * stdev(alone)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from hedgerow.events import Reason, Role
-from hedgerow.policy.account import DAY, HOUR, MINUTE, MONTH, UNLIMITED, Limits
+from hedgerow.policy.account import DAY, HOUR, MINUTE, MONTH, PACE, UNLIMITED, Limits
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.budget import Share
 from hedgerow.policy.price import nanousd
@@ -447,3 +447,14 @@ def test_a_thousand_that_reserve_at_once_spend_the_limit_to_the_unit() -> None:
     assert sum(gather(request)) == 150
     assert (spent(spend, "global", "hour"), spent(spend, "global", "minute")) == (150 * 7, 150 * 3)
     assert spend.state(0.0)["global"]["hedges"]["balance"] == 50.0
+
+
+def test_plans_aim_a_little_higher_while_the_budget_is_saved_and_lower_while_it_is_spent() -> None:
+    spend = Spend("r", Limits(hedges=Share(0.1, 10.0)))
+    assert spend.pace(0.0) == 1.0 + PACE
+    for number in range(10):
+        assert spend.reserve(Ask(str(number), True, 10, None, 0.0), Role.HEDGE, 1, 0, 0, 0.0) is None
+        if number == 4:
+            assert spend.pace(0.0) == 1.0
+    assert spend.pace(0.0) == 1.0 - PACE
+    assert Spend("r", Limits()).pace(0.0) == 1.0

@@ -27,7 +27,8 @@ class Window(Model):
     """Which attempts a delay is learned from."""
 
     samples: Annotated[int, whole(10, 20_000)] = 1_000
-    """The most recent so many, for each target and prompt size."""
+    """The most recent so many, for each target and prompt size. Up to four times as many before them count too, as \
+long as they look like these."""
     age: Annotated[float, duration(1.0, DAY)] = 1_800.0
     """Attempts longer ago than this no longer count."""
 
@@ -48,13 +49,13 @@ class Outage(Model):
 
     max_tokens: Annotated[float, number(1, 1_000)] = 20.0
     """Every slow or failed request takes one of so many tokens; below half of them nothing is hedged, until three \
-quarters are back."""
+quarters are back or the further attempts are seen to be in time."""
     token_ratio: Annotated[float, number(0.001, 10)] = 1.0
     """What every request answered before its delay gives back: with 1 hedging goes on while no more than half are \
 late, with 0.5 a third, with 4 four fifths."""
     both_slow: Annotated[float | None, percentage(0.01, 0.99)] = 0.5
     """Nothing is hedged either while more than this share of the first attempts and of the further ones are late or \
-fail. `off` where a delay is meant to be shorter than what any target usually takes."""
+fail. `off` where a delay is meant to be shorter than what any target usually takes; then the tokens alone decide."""
 
 
 class Spend(Model):

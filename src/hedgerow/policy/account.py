@@ -14,6 +14,8 @@ from hedgerow.policy.price import show_dollars
 from hedgerow.policy.window_sum import WindowSum
 
 _SECOND = 1_000_000
+PACE = 0.05
+"""How far plans may aim beside the budget itself. Twice as much loses more in slow spells than it wins elsewhere."""
 HOUR, DAY, MONTH, MINUTE = 3_600 * _SECOND, 86_400 * _SECOND, 31 * 86_400 * _SECOND, 60 * _SECOND
 """Lengths of windows in microseconds. A month is 31 days, so that no month of the calendar passes its limit."""
 
@@ -205,6 +207,17 @@ class Account:
                 mine.worsen(its, at)
         for window, of_other in zip((*self._money, self._tokens), (*other._money, other._tokens), strict=True):
             window.worsen(of_other, at)
+
+    def pace(self, at: int) -> float:
+        """What part of the budget of hedges to plan with: 1 with half of the burst left, `PACE` more with all of it.
+
+        So a plan neither leaves the budget unspent nor runs it dry, which would refuse hedges by chance.
+        """
+        budget = self._holding[0]
+        if budget is None:
+            return 1.0
+        state = budget.state(at)
+        return round(1.0 + PACE * (2.0 * state["balance"] / state["burst"] - 1.0), 2)
 
     def state(self, at: int) -> Mapping[str, Any]:
         """Balances, what was spent, and the limits, as plain data."""

@@ -1,7 +1,7 @@
 """The delay called `auto`: what each prompt size should do with a route's budget.
 
-The plan aims at the budget itself: the delay is only an aim, and the bucket of the budget the limit. To aim lower, or
-to let the bucket move the aim, was measured to cut less.
+The plan aims at the budget itself, a little higher or lower as its bucket is full or empty (see `Account.pace`): the
+delay is only an aim, and the bucket the limit.
 
 The budget is a share of the requests, and hedges differ in price. To give a unit of money where it buys the most tail,
 and still keep the number of hedges, a hedge counts half as one and half as what it costs, next to what a hedge costs on
@@ -31,6 +31,9 @@ _UNDER, _OVER = 0.97, 1.01
 
 _START = 4.0
 """How far from the budget itself a plan may begin to look."""
+
+_FEW = 0.5
+"""With hedges for less than this share of the budget a plan has found little use for them."""
 
 Cost = Callable[[str, int], float]
 """What a hedge to this target costs for a prompt of this size: nano-dollars, tokens, any unit. Above 0."""
@@ -108,6 +111,22 @@ def planned(kinds: Sequence[Kind], correlation: float, aim: Aim, start: float = 
             break
         money, before = money * min(aim.budget / hedged, 2.0), hedged
     return Planned(_insured(kinds, weights, found, aim), min(max(start, 1.0 / _START), _START))
+
+
+def hopeful(kinds: Sequence[Kind], correlation: float, least: float, aim: Aim, start: float = 1.0) -> Steps[Planned]:
+    """`planned`, or where that finds little use for hedges, what it would do with the `least` correlation there may be.
+
+    For only hedges show how much attempts go together: a target that is never hedged because too much is assumed would
+    never be found out. What is tried costs no more than the budget, and each try tells whether to go on.
+    """
+    plan = yield from planned(kinds, correlation, aim, start)
+    weights = shares_of(kinds)
+    few = hedged_by(kinds, weights, plan.choices) < _FEW * aim.budget
+    if not few or least >= correlation:
+        return plan
+    tried = yield from planned(kinds, least, aim, start)
+    more = hedged_by(kinds, weights, tried.choices) > hedged_by(kinds, weights, plan.choices)
+    return tried if more else plan
 
 
 def shares_of(kinds: Sequence[Kind]) -> Sequence[float]:

@@ -30,6 +30,8 @@ _GRID = tuple(_STEP * node for node in range(round(STRONGEST / _STEP) + 1))
 _SPREADS = tuple(sqrt(1.0 - r * r) for r in _GRID)
 _DOUBT = 0.15
 """How far from the assumed correlation a real one usually is; how much the pairs must say against it."""
+_AGAINST = 2.0
+"""How much less probable than the best one (a logarithm) a correlation is spoken against: two standard deviations."""
 _STRANGER = 0.02
 """How many pairs are taken to be what no correlation explains."""
 _TELLS = 0.02
@@ -90,14 +92,24 @@ class Pairs:
 
         The prior is a normal distribution, so pairs outweigh it as they become more, and the sooner the more they tell.
         """
-        scale = 2.0 * _DOUBT * _DOUBT
-        values = [known - (r - self._prior) ** 2 / scale for r, known in zip(_GRID, self._likelihoods, strict=True)]
+        values = self._values()
         top = max(range(len(values)), key=values.__getitem__)
         inner = min(max(top, 1), len(values) - 2)
         below, here, above = values[inner - 1 : inner + 2]
         bend = below - 2.0 * here + above
         peak = _GRID[inner] + (_STEP * (below - above) / (2.0 * bend) if bend < 0.0 else _STEP * (top - inner))
         return min(max(peak, 0.0), STRONGEST)
+
+    def least(self) -> float:
+        """The smallest correlation that the pairs, and what was assumed before any, do not speak against."""
+        values = self._values()
+        bound = max(values) - _AGAINST
+        return next(r for r, value in zip(_GRID, values, strict=True) if value >= bound)
+
+    def _values(self) -> list[float]:
+        """How probable each of the grid's correlations is: the logarithm, less a number that is the same for all."""
+        scale = 2.0 * _DOUBT * _DOUBT
+        return [known - (r - self._prior) ** 2 / scale for r, known in zip(_GRID, self._likelihoods, strict=True)]
 
 
 def _bounded(z: float) -> float:

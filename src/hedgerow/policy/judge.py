@@ -191,7 +191,7 @@ class Judge:
 
     def refreshing(self, now: float) -> Iterator[None]:
         """Choose delays and compare targets anew from what is known by now; in steps, every few seconds."""
-        yield from self.when.refreshing(now)
+        yield from self.when.refreshing(now, self.spend.pace(now))
         if self.where is not None:
             yield from self.where.refreshing(now)
 

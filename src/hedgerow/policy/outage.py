@@ -5,13 +5,17 @@ first attempt fails or is late costs one, any other gives `token_ratio` back, an
 hedge starts. Other than there it takes `resume` of them to go on, so that hedging does not flutter at the half.
 
 A share of late requests of `token_ratio / (1 + token_ratio)` is what the balance bears: half at 1. It must be well
-above the share that is late in good times, which is 10 % where the delay is the 90th percentile, and that of one target
-that is in trouble alone: while the other is well, hedges are what helps, and the budget bounds them.
+above the share that is late in good times, which is 10 % where the delay is the 90th percentile.
+
+Other than there, too few tokens stop no hedge while further attempts are seen to be in time: then the first target is
+in trouble alone, hedges are what helps, and the budget bounds them. Where none has been seen, one is let through
+now and then to find out.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 
 import msgspec
 
@@ -26,9 +30,11 @@ class ThrottleSettings(msgspec.Struct, frozen=True, gc=False):
     """When hedges stop in an outage; shares are in (0, 1], times in seconds.
 
     They stop with `max_tokens` / 2 or fewer and go on with `resume` x `max_tokens`; `token_ratio` is what a request in
-    time gives back. They stop as well while more than `both_slow` of the first attempts *and* of the others were late
-    or failed, of the last `count` of each within `window`, with at least `minimum` known of each; and go on when either
-    is at half of that. None switches this off. Raises `ValueError` for what cannot work.
+    time gives back. But not while at most half of `both_slow` of the other attempts are late or failed, of the last
+    `count` within `window`; with none of them known, a hedge starts every `window` / `minimum`.
+    They stop as well while more than `both_slow` of the first attempts *and* of the others were late or failed,
+    and go on when either is at half of that. None: what others do does not count, neither way. Raises `ValueError` for
+    what cannot work.
     """
 
     max_tokens: float = 20.0
@@ -78,11 +84,13 @@ class Throttle:
         "_resume",
         "_settings",
         "_shut",
+        "_tried_at",
     )
 
     def __init__(self, settings: ThrottleSettings = ThrottleSettings()) -> None:  # noqa: B008  # frozen
         self._shut = False  # hysteresis of the tokens
         self._both_slow = False  # and of the shares
+        self._tried_at = -inf
         self._first, self._others = _Late(settings.count), _Late(settings.count)
         self._set(settings)
         self._balance = self._full
@@ -113,12 +121,24 @@ class Throttle:
 
     def refuses(self, now: float) -> Refusal | None:
         """Why no hedge may start now, if so."""
-        if self._shut:
+        if self._shut and not self._are_others_well(now):
             tokens = f"{self._balance / _TOKEN:.3g} of {self._settings.max_tokens:g} tokens"
             return Refusal(Reason.OUTAGE, f"too many requests are late or fail: {tokens} left")
         if self._are_both_slow(now):
             return Refusal(Reason.OUTAGE, "first attempts and others alike are late or fail")
         return None
+
+    def _are_others_well(self, now: float) -> bool:
+        """Whether other attempts are in time, or it is time to find out."""
+        settings = self._settings
+        if settings.both_slow is None:
+            return False
+        if (late := self._others.share(now, settings)) is not None:
+            return late <= settings.both_slow / 2.0
+        due = now - self._tried_at >= settings.window / settings.minimum
+        if due:
+            self._tried_at = now
+        return due
 
     def reconfigure(self, settings: ThrottleSettings) -> None:
         """Go by other settings from now on, with the same share of the tokens left."""

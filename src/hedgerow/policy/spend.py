@@ -186,6 +186,10 @@ class Spend:
         """Other limits for the route from now on; balances and what was spent stay (see `Budget.resize`)."""
         self._route.resize(limits, self._funds.at(now))
 
+    def pace(self, now: float) -> float:
+        """What part of the route's budget of hedges to plan with, see `Account.pace`."""
+        return self._route.pace(self._funds.at(now))
+
     def state(self, now: float, tenant: str | None = None) -> Mapping[str, Any]:
         """What is left and what was spent, as plain data: the route, everybody, and the tenant if one is named."""
         funds = self._funds

@@ -10,7 +10,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import (
@@ -19,39 +21,25 @@ from hedgerow.policy.auto import (
     Kind,
     Planned,
     affordable,
+    hopeful,
     kinds_of,
-    planned,
     prompt_tokens,
     slowest,
 )
 from hedgerow.policy.cancelling import RAISE
 from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, show
+from hedgerow.policy.kept_plan import KeptPlan
 from hedgerow.policy.latency.cells import SIZES, LatencyModel, Seen
 from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.objective import in_time
 from hedgerow.policy.percentile import DelayNotice, Percentiles, Which
-from hedgerow.policy.reissue import Reissue, Steps, finish
+from hedgerow.policy.reissue import Aim, Reissue, Steps, finish
 from hedgerow.policy.rules import Choice, Rules
 
 _Pair = tuple[str, str, bool]
 _Key = tuple[str, str, bool, int]
-_Inputs = tuple[Sequence[Kind], float]
 _NOTHING = Planned(())
-
-
-class _Kept(NamedTuple):
-    """A plan: what it was made of, for how many kinds of request, after so many samples of primary and backup."""
-
-    inputs: _Inputs
-    of: int
-    seen: tuple[Seen, Seen]
-    start: float
-
-    def holds(self, kinds: int, seen: tuple[Seen, Seen]) -> bool:
-        """Whether it need not be made anew."""
-        known = bool(self.inputs[0]) and self.of == kinds
-        return known and not any(then.is_stale(now, then.held) for then, now in zip(self.seen, seen, strict=True))
 
 
 def _other_provider(_primary: str, _backup: str) -> float:
@@ -67,6 +55,7 @@ class When:
         "_kept",
         "_model",
         "_notices",
+        "_pace",
         "_pairs",
         "_percentiles",
         "_plans",
@@ -85,6 +74,7 @@ class When:
         """`correlation`: what to assume of a primary and a backup, see `policy.correlation.assumed`."""
         self._model, self._cost, self._correlation = model, cost, correlation
         self._pairs: dict[tuple[str, str], Pairs] = {}
+        self._pace = 1.0
         self._notices: list[DelayNotice] = []
         self._go_by(rules)
 
@@ -111,7 +101,7 @@ class When:
             self.always = Choice(rules.clamp(spec.seconds), 1.0, "fixed")
         self._percentiles = Percentiles(spec, rules.max_delay) if isinstance(spec, Percentile) else None
         self._kept: dict[_Key, Choice] = {}
-        self._plans: dict[_Pair, _Kept] = {}
+        self._plans: dict[_Pair, KeptPlan] = {}
 
     def choose(self, ask: Ask, primary: str, backup: str | None, now: float) -> Choice:
         """When to hedge a request that goes to `primary` first. Without a backup a hedge is taken to go there too."""
@@ -154,6 +144,11 @@ class When:
         pairs = self._pairs.get((primary, backup))
         return self._correlation(primary, backup) if pairs is None else pairs.estimate()
 
+    def _together(self, primary: str, backup: str) -> tuple[float, float]:
+        """How much they go together, and the least that nothing speaks against."""
+        pairs = self._pairs.get((primary, backup)) or Pairs(self._correlation(primary, backup))
+        return pairs.estimate(), pairs.least()
+
     def notices(self) -> Sequence[DelayNotice]:
         """What has changed since this was asked last."""
         notices, self._notices = self._notices, []
@@ -172,9 +167,12 @@ class When:
         """Choose anew for all kinds of request that have been seen."""
         finish(self.refreshing(now))
 
-    def refreshing(self, now: float) -> Steps[None]:
-        """`refresh` in steps, for a loop that has other things to do; none may be left when the next begins."""
-        rules = self._rules
+    def refreshing(self, now: float, pace: float = 1.0) -> Steps[None]:
+        """`refresh` in steps, for a loop that has other things to do; none may be left when the next begins.
+
+        `pace`: how much of the budget new plans should aim at.
+        """
+        rules, self._pace = self._rules, pace
         if self._percentiles is not None:
             self._percentiles.begin()
         pairs: dict[_Pair, list[_Key]] = {}
@@ -213,14 +211,14 @@ class When:
         kinds = kinds_of(self._model, *pair, self._cost, now)
         if not any(self._tells(kind.primary) for kind in kinds):
             kinds = ()
-        inputs = (kinds, self.correlation(*pair[:2]))
-        if kinds and before is not None and before.of == len(keys) and _alike(before.inputs, inputs):
+        inputs = (kinds, *self._together(*pair[:2]))
+        if kinds and before is not None and before.is_of(len(keys), inputs):
             return
         yield
         plan = (yield from self._planned(*inputs, 1.0 if before is None else before.start)) if kinds else _NOTHING
         if rules is not self._rules:
             return
-        self._plans[pair] = _Kept(inputs, len(keys), seen, plan.start)
+        self._plans[pair] = KeptPlan(inputs, len(keys), seen, plan.start)
         of_size = {size: index for index, kind in enumerate(kinds) for size in kind.sizes}
         for key in keys:
             index = of_size.get(key[3])
@@ -247,9 +245,9 @@ class When:
             return Choice(self._rules.clamp(delay), 1.0, show(self._rules.spec))
         other = model.answers(backup, stream, PROMPTS[size], now) or law
         if at_once and self._rules.budget is not None and not isinstance(self._rules.spec, Slo):
-            return self._choice(affordable(law, self._rules.aim))
+            return self._choice(affordable(law, self._aim))
         kind = Kind((size,), 1.0, 1.0, law, other)
-        plan = finish(self._planned([kind], self.correlation(primary, backup)))
+        plan = finish(self._planned([kind], *self._together(primary, backup)))
         return self._choice(plan.choices[0])
 
     def _seen(self, pair: _Pair, now: float) -> tuple[Seen, Seen]:
@@ -257,16 +255,21 @@ class When:
         samples = self._model.first_tokens
         return samples.seen(primary, stream, now), samples.seen(backup, stream, now)
 
+    @property
+    def _aim(self) -> Aim:
+        aim = self._rules.aim
+        return aim if self._pace == 1.0 else msgspec.structs.replace(aim, budget=min(aim.budget * self._pace, 1.0))
+
     def _tells(self, primary: Distribution) -> bool:
         """Whether a delay can be found in its times: not where it was never seen to answer, unless one is given."""
         return primary.events > 0 or isinstance(self._rules.spec, Slo)
 
-    def _planned(self, kinds: Sequence[Kind], correlation: float, start: float = 1.0) -> Steps[Planned]:
+    def _planned(self, kinds: Sequence[Kind], correlation: float, least: float, start: float = 1.0) -> Steps[Planned]:
         rules = self._rules
         if isinstance(rules.spec, Slo):
             return Planned((yield from in_time(kinds, correlation, rules.spec.seconds, rules.aim)))
         if rules.budget is not None:
-            return (yield from planned(kinds, correlation, rules.aim, start))
+            return (yield from hopeful(kinds, correlation, least, self._aim, start))
         delays = [min(max(slowest(k.primary, rules.target), rules.min_delay), rules.max_delay) for k in kinds]
         return Planned([Reissue(delay, float(delay < inf), inf) for delay in delays])
 
@@ -278,11 +281,3 @@ class When:
                 return Choice(found.delay, found.probability, "auto")
             case _:
                 return Choice(found.delay, found.probability, "budget")
-
-
-def _alike(before: _Inputs, now: _Inputs) -> bool:
-    if before[1:] != now[1:] or len(before[0]) != len(now[0]):
-        return False
-    return all(
-        (a.sizes, a.primary, a.backup) == (b.sizes, b.primary, b.backup) for a, b in zip(before[0], now[0], strict=True)
-    )
