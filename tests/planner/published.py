@@ -65,7 +65,8 @@ def even(count: int) -> Floats:
 
 def unlike(count: int) -> Floats:
     """Other shares, of which each stretch of `even`'s has all: what is independent, without its noise (Weyl, 1916)."""
-    return (np.arange(1, count + 1) * GOLDEN) % 1.0
+    turns: Floats = np.arange(1.0, count + 1.0) * GOLDEN
+    return turns - np.floor(turns)
 
 
 def lognormal(mean: float, deviation: float, shares: Floats) -> Floats:
