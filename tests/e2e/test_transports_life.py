@@ -255,6 +255,39 @@ print([ask() for _ in range(3)])
     assert (run.stdout, run.returncode) == ("[200, 200, 200]\n", 0), run.stderr
 
 
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_loser_is_closed_though_the_process_has_forked(loop: str) -> None:
+    code = f"""
+import asyncio, os, socket, threading, hedgerow, uvloop
+if {loop!r} == "uvloop":
+    uvloop.install()
+server = socket.create_server(("127.0.0.1", 0))
+url = f"http://127.0.0.1:{{server.getsockname()[1]}}/v1"
+client = hedgerow.http_client_sync([hedgerow.HttpTarget(base_url=url)], timeout=0.3)
+def ask():
+    try:
+        client.post(url + "/chat/completions", json={BODY!r})
+    except Exception as error:
+        print(type(error).__name__)
+asking = threading.Thread(target=ask)
+asking.start()
+peer, _ = server.accept()
+peer.recv(65536)
+until, done = os.pipe()
+if (child := os.fork()) == 0:
+    os.close(done)
+    os.read(until, 1)
+    os._exit(0)
+asking.join()
+peer.settimeout(5)
+print("closed" if peer.recv(1) == b"" else "open")
+os.write(done, b"x")
+os.waitpid(child, 0)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert run.stdout == "ReadTimeout\nclosed\n", run.stderr
+
+
 def test_a_process_that_closes_nothing_ends_quietly(labs: Labs) -> None:
     code = f"""
 import asyncio, hedgerow

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hedgerow.http.forks import not_for_children
+
 ATTEMPT_DELAY = 0.25
 """Seconds one address has to itself before the next is tried too (RFC 8305 section 5)."""
 
@@ -140,6 +142,7 @@ def _abandon(task: asyncio.Task[socket.socket]) -> None:
 
 async def _connect(address: Address, loop: asyncio.AbstractEventLoop) -> socket.socket:
     sock = socket.socket(address.family, socket.SOCK_STREAM)
+    not_for_children(sock)
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
