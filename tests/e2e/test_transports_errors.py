@@ -117,6 +117,19 @@ def test_a_stream_that_stalls_is_a_read_timeout(way: tuple[ModuleType, Ask]) -> 
         ask(at(upstream), stream=True, timeout=library.Timeout(10.0, read=0.3))
 
 
+def test_a_stall_is_counted_from_the_last_that_came() -> None:
+    def stalls(_: Received) -> Iterator[bytes]:
+        yield SSE_HEAD + chunk(event({"role": "assistant"}))
+        time.sleep(1.0)
+        yield b""
+
+    with Upstream(stalls) as upstream:
+        began = time.monotonic()
+        with pytest.raises(httpx2.ReadTimeout):
+            ask_async("httpx2", [at(upstream)], stream=True, timeout=httpx2.Timeout(10.0, read=0.5))
+        assert 0.5 <= time.monotonic() - began < 0.95, "1.0 s where it is counted from the first look"
+
+
 def test_signs_of_life_are_no_silence(way: tuple[ModuleType, Ask]) -> None:
     library, ask = way
 

@@ -65,7 +65,6 @@ class Attempt(Forwarder):
 
     def __init__(self, flight: Flight, index: int, target: Target, role: Role, now: float, held_limit: int) -> None:
         self._time = flight.time
-        self.last_data_at = now
         self.received = 0
         self._flight = flight
         self.held_limit = held_limit
@@ -75,7 +74,7 @@ class Attempt(Forwarder):
         self.index = index
         self.target = target
         self.role = role
-        self.launched_at = now
+        self.launched_at = self.last_data_at = now
         self.probe: Probe | None = None
         self.headers_at: float | None = None
         self.first_token_at: float | None = None
@@ -121,6 +120,7 @@ class Attempt(Forwarder):
         if self._decoder is not None and not (data := self._decoded(data)):
             return
         self.received += len(data)
+        self.last_data_at = self._time()
         held = self.held
         if held:
             keep(held, data)
@@ -274,7 +274,7 @@ class Attempt(Forwarder):
 
     def _judged(self, verdict: Verdict) -> None:
         if isinstance(verdict, Accepted):
-            self.first_token_at = self.last_data_at = self._time()
+            self.first_token_at = self.last_data_at
             self._flight.answered(self)
             return
         self.cancel()

@@ -19,7 +19,7 @@ from hedgerow.transports.exchange import Broken, MemoryExchange
 class Watch:
     """Of one exchange. Between pieces it costs nothing: one timer runs, and looks when it is due."""
 
-    __slots__ = ("_connect", "_exchange", "_heard", "_pool", "_read", "_timer", "overdue")
+    __slots__ = ("_connect", "_exchange", "_pool", "_read", "_timer", "overdue")
 
     def __init__(self, exchange: MemoryExchange, timeout: Mapping[str, float | None]) -> None:
         """`timeout` as in the extensions of a request of httpx."""
@@ -27,7 +27,6 @@ class Watch:
         self._read = _limit(timeout, "read")
         self._connect = _limit(timeout, "connect")
         self._pool = _limit(timeout, "pool")
-        self._heard = 0
         self.overdue: str | None = None
         """The error of the last attempt that had no connection in time."""
         self._timer = None
@@ -45,15 +44,13 @@ class Watch:
             return
         now = exchange.loop.time()
         due = inf
+        since = now if exchange.waits_since is None else exchange.waits_since
         if not exchange.started and isinstance(exchange.listener, Flight):
             attempts = list(exchange.listener.attempts)
-            heard = sum(attempt.received + (attempt.headers_at is not None) for attempt in attempts)
-            if heard != self._heard:
-                self._heard = heard
-                exchange.waits_since = now
+            heard = (max(each.headers_at, each.last_data_at) for each in attempts if each.headers_at is not None)
+            since = max(since, max(heard, default=since))
             due = min((self._connecting(attempt, now) for attempt in attempts), default=inf)
             due = min(due, now + min(self._connect, self._pool))  # of those that are launched until then
-        since = now if exchange.waits_since is None else exchange.waits_since
         if since + self._read <= now:
             exchange.expire(Broken("ReadTimeout", f"nothing came for {self._read:g} s"))
         elif (due := min(due, since + self._read)) < inf:
