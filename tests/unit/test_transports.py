@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -17,7 +18,7 @@ from hedgerow.transports.asking import path_of
 from hedgerow.transports.door import Door
 from hedgerow.transports.httpx2 import SyncHedgeTransport
 from hedgerow.transports.paths import hedged_path
-from hedgerow.transports.targets import blueprint_of
+from hedgerow.transports.targets import blueprint_of, configured
 from hedgerow.wire.base import Family
 
 HEDGED = {
@@ -149,6 +150,20 @@ def test_fields_that_may_hold_a_key_are_withheld() -> None:
 )
 def test_a_key_in_the_url_stays_with_the_host_it_is_for(asked: str, sent: str) -> None:
     assert without_keys_in_query(b"/v1/messages" + asked.encode()) == b"/v1/messages" + sent.encode()
+
+
+def test_targets_of_a_configuration_are_sent_no_more_of_the_clients_than_others(tmp_path: Path) -> None:
+    file = tmp_path / "hedgerow.yaml"
+    file.write_text(
+        "targets:\n"
+        "  own: {base_url: 'https://a.example/v1', api_key: passthrough}\n"
+        "  other: {base_url: 'https://b.example/v1', api_key: sk-b}\n"
+        "routes: {fast: {targets: [own, other]}}\n"
+    )
+    assert {name: each.withholds for name, each in configured(file, None).targets.items()} == {
+        "own": False,
+        "other": True,
+    }
 
 
 @pytest.mark.parametrize("url", ["https://me:pw@a.example/v1", "https://a.example/v1?api-version=1", "https://a/v1#x"])

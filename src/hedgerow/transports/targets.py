@@ -178,4 +178,8 @@ def configured(file: Path, route: str | None) -> Blueprint:
     server = msgspec.structs.replace(
         blueprint.server, api_keys=(), admin_token=None, metrics=False, access_log=False, reload="off"
     )
-    return msgspec.structs.replace(blueprint, routes=routes, default_route=default, server=server)
+    targets = {
+        name: msgspec.structs.replace(target, withholds=not target.passthrough)
+        for name, target in blueprint.targets.items()
+    }
+    return msgspec.structs.replace(blueprint, targets=targets, routes=routes, default_route=default, server=server)
