@@ -162,6 +162,17 @@ def test_from_a_configuration(labs: Labs, tmp_path: Path) -> None:
     assert asyncio.run(story()) == "backup"
 
 
+def test_a_session_that_trusts_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://me:pw@127.0.0.1:9")
+
+    async def story() -> int:
+        async with session(upstream, trust_env=True) as client, client.post(URL, json=BODY) as answer:
+            return answer.status
+
+    with Upstream(always(whole(completion("Hi")))) as upstream:
+        assert asyncio.run(story()) == 200, "loopback hosts are never proxied"
+
+
 def test_no_connection_outlives_its_session() -> None:
     async def story() -> None:
         async with session(upstream) as client:

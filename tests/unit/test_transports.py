@@ -131,7 +131,7 @@ def test_fields_that_may_hold_a_key_are_withheld() -> None:
     kept = b"content-type: application/json\r\nanthropic-beta: b1\r\ntraceparent: 00-1\r\nidempotency-key: abc\r\n"
     held = [b"helicone-auth", b"portkey-api-key", b"cf-aig-token", b"x-client-secret", b"openai-organization"]
     held += [b"x-jwt-assertion", b"x-bearer", b"x-signature", b"x-session-id", b"anthropic-organization-id"]
-    held += [b"x-goog-user-project", b"cf-access-client-id", b"x-ssl-client-cert"]
+    held += [b"x-goog-user-project", b"x-tenant", b"cf-access-client-id", b"x-ssl-client-cert"]
     named = b"".join(name + b": v\r\n" for name in held)
     values = [b"Bearer any", b"Basic YTpi", b"sk-ant-1", b"eyJhbGciOiJIUzI1NiJ9.e30.x"]
     valued = b"".join(b"x-own: " + value + b"\r\n" for value in values)

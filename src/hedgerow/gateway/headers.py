@@ -252,7 +252,7 @@ def _without_listed(headers: Headers) -> Headers:
 
 _SECRET = re.compile(
     rb"auth|key|token|secret|passw|pwd|credential|bearer|jwt|assertion|signature|^sig$|session|^(?:x|cf)-access|cert|cookie"
-    rb"|organi[sz]ation|project|account|subscription|^code$",
+    rb"|organi[sz]ation|project|tenant|account|subscription|^code$",
     re.IGNORECASE,
 )
 """Of names of fields, and of parts of a query, that may hold a key, or say whose it is."""

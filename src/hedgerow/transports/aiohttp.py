@@ -12,6 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Self
+from urllib.request import getproxies
 
 import aiohttp
 from yarl import URL
@@ -22,7 +23,6 @@ from hedgerow.gateway.blueprint import Blueprint
 from hedgerow.http.client_settings import Origin
 from hedgerow.http.exchange import Exchange, Handler
 from hedgerow.http.limits import Limits
-from hedgerow.http.proxy import proxy_for
 from hedgerow.http.server_connection import Connection
 from hedgerow.http.server_head import plain_error_body
 from hedgerow.http.server_shared import Shared
@@ -97,10 +97,9 @@ class HedgeConnector(aiohttp.TCPConnector):
         path = req.url.raw_path_qs.encode()
         if req.method != "POST" or hedged_path(path, self._door.paths) is None:
             return False
-        origin = _origin_of(req.url)
-        if not self._door.takes(origin, path):
+        if not self._door.takes(_origin_of(req.url), path):
             return False
-        if req.proxy is not None and req.proxy != _environments(origin):
+        if req.proxy is not None and req.proxy not in _environments():
             raise ValueError("proxy=... has no effect on what is hedged: use HttpTarget(proxy=...)")
         if req.ssl is not True:
             raise ValueError(_SSL)
@@ -138,10 +137,9 @@ def _origin_of(url: Any) -> Origin:
     return Origin(url.scheme, url.raw_host, url.port)
 
 
-def _environments(origin: Origin) -> URL | None:
-    """The proxy that the environment names, as a session that trusts it does."""
-    proxy = proxy_for(origin, os.environ)
-    return None if proxy is None else URL(proxy).with_user(None)
+def _environments() -> set[URL]:
+    """The proxies that the environment names, as sessions that trust it give them; targets go through those, too."""
+    return {URL(proxy).with_user(None) for name, proxy in getproxies().items() if name != "no"}
 
 
 def _handler(door: Door, meant: Origin) -> Handler:
