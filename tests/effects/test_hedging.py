@@ -340,10 +340,14 @@ def test_hedges_take_a_share_of_the_first_target_s_capacity(key: str, share: str
     assert story.reasons() == [Reason.QUOTA] * (8 - count)
 
 
+TOKENS_ALONE = {"routes.<name>.hedge.outage.both_slow": "off"}
+"""That the backup is well does not count."""
+
+
 @effect_of("routes.<name>.hedge.outage.max_tokens")
 @pytest.mark.parametrize(("tokens", "count"), [(4, 1), (20, 9), (1000, 12)])
 def test_late_requests_use_up_the_tokens_that_let_hedges_start(key: str, tokens: int, count: int) -> None:
-    story = silent({key: tokens}, every(0.0, 12))
+    story = silent({key: tokens, **TOKENS_ALONE}, every(0.0, 12))
     assert story.hedged() == list(range(count))
     assert story.reasons() == [Reason.OUTAGE] * (12 - count)
 
@@ -352,11 +356,19 @@ def test_late_requests_use_up_the_tokens_that_let_hedges_start(key: str, tokens:
 @pytest.mark.parametrize(("ratio", "hedged"), [(0.5, 1), (0.1, 0)])
 def test_requests_in_time_give_tokens_back(key: str, ratio: float, hedged: int) -> None:
     # Ten late ones stop hedging at half of the tokens; ten in time give 5 or 1 back, and it goes on at three quarters.
-    tokens = {"routes.<name>.hedge.outage.max_tokens": 20}
+    tokens = {"routes.<name>.hedge.outage.max_tokens": 20, **TOKENS_ALONE}
     scripts = {"a": [SILENT] * 10 + [QUICK] * 10 + [SILENT]}
     sent = [*every(0.0, 10), *every(1.0, 10, start=10.0), Sent(30.0)]
     story = tell(settings({**UNWORRIED, **tokens, key: ratio}), scripts, sent)
     assert story.hedged() == [*range(9), *[20] * hedged]
+
+
+@effect_of("routes.<name>.hedge.outage.both_slow")
+def test_while_the_backup_is_well_late_requests_stop_no_hedges(key: str) -> None:
+    tokens = {"routes.<name>.hedge.outage.max_tokens": 20}
+    well, alone = (silent({key: share, **tokens}, every(3.0, 30)) for share in ("50%", "off"))
+    assert well.hedged() == list(range(30))
+    assert alone.hedged() == list(range(9))
 
 
 @effect_of("routes.<name>.hedge.outage.both_slow")
