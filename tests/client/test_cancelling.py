@@ -33,6 +33,8 @@ async def cancelled(task: asyncio.Task[Any]) -> None:
 
 
 def test_before_anything_was_launched() -> None:
+    """Kevlar's issue 14: what had been cancelled was launched all the same (B13)."""
+
     async def main(_: VirtualLoop) -> None:
         book = Book()
         await cancelled(asyncio.create_task(hedging(book)()))
@@ -54,7 +56,7 @@ def test_in_the_very_turn_of_the_launch() -> None:
 
 @pytest.mark.parametrize("at", [1.0, 2.0, 5.0])
 def test_while_it_waits(at: float) -> None:
-    """hedge-python leaves two attempts running."""
+    """hedge-python and grit-toolkit leave two attempts running (B9)."""
 
     async def main(loop: VirtualLoop) -> None:
         book, told = Book(), list[Event]()
@@ -112,6 +114,8 @@ def test_in_the_turn_of_the_win_a_plain_answer_is_closed() -> None:
 
 
 def test_in_the_turn_of_the_win_a_stream_is_closed() -> None:
+    """asynchedging up to 1.1.1 leaks what runs where its caller is cancelled (B9)."""
+
     async def main(_: VirtualLoop) -> None:
         book = Book()
         task = asyncio.create_task(hedge(book.stream("a", 3.0, 9.0), delay=2))
@@ -155,7 +159,7 @@ def test_while_a_gate_judges() -> None:
 
 
 def test_mid_stream_while_it_waits_for_an_item() -> None:
-    """Not when the garbage is collected, but before the cancellation goes on, as of any async generator."""
+    """Not when the garbage is collected, as hedge-python's unclosed responses, but before the cancellation goes on."""
 
     async def main(loop: VirtualLoop) -> None:
         book = Book()
@@ -335,7 +339,7 @@ def test_a_kept_loser_that_runs_out_of_its_time_is_reaped_as_well(caplog: pytest
 
 
 def test_closing_a_hedger_waits_for_losers_and_at_last_cancels_them() -> None:
-    """Shutdown drains what reaps in the background (check 23)."""
+    """LiteLLM and grit-toolkit cancel losers and forget them; here whoever closes waits for them, with a deadline."""
 
     async def main(loop: VirtualLoop) -> None:
         book = Book()

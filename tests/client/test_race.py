@@ -1,6 +1,7 @@
 """The behaviours that a hedger owes its caller, each with the failure of other hedgers that it answers.
 
-They are B1 to B23 and the checks of our survey of thirty systems; all run in virtual time, so times are compared by ==.
+B1 to B23 are the failures that a survey of thirty systems found; test_behaviours.py has the list of what is owed. All
+run in virtual time, so times are compared by ==.
 """
 
 from __future__ import annotations
@@ -78,10 +79,13 @@ def test_a_primary_may_win_after_its_hedge_was_launched() -> None:
 
     async def main(_: VirtualLoop) -> None:
         book = Book()
-        result = await hedge(book.target("a", 3.0), book.target("b", 9.0), delay=2)
+        hedger = Hedger("r", [book.target("a", 3.0), book.target("b", 9.0)], Policy(delay=2))
+        result = await hedger()
         assert (result.value, result.hedged, len(result.attempts)) == ("a", True, 2)
         await turn()
         assert ("b", "cancelled", 3.0) in book.ended
+        spent = hedger.state()["spend"]["route"]["hedges"]
+        assert spent["burst"] - 1 <= spent["balance"] < spent["burst"] - 0.9, "a little is earned by the minute"
 
     run(main)
 
@@ -200,7 +204,7 @@ def test_of_two_answers_in_one_turn_the_earlier_attempts_wins_and_the_other_is_c
 
 
 def test_an_answer_and_an_error_in_one_turn_are_an_answer() -> None:
-    """Which exception of an ExceptionGroup surfaces is chance (B19); an answer is none."""
+    """asynchedging leaves to chance which exception of its ExceptionGroup surfaces (B19); an answer is none."""
 
     async def main(_: VirtualLoop) -> None:
         book = Book()
@@ -330,7 +334,7 @@ def test_a_key_that_is_used_up_is_not_asked_by_its_other_name() -> None:
 
 
 def test_a_target_that_fails_is_left_out_and_being_superseded_is_no_failure() -> None:
-    """Losers that count as failures open breakers of healthy targets (B12)."""
+    """model-hotel had to tell losers apart, so that they do not open breakers of healthy providers (B12)."""
 
     async def main(_: VirtualLoop) -> None:
         book = Book()
@@ -394,7 +398,7 @@ def test_learned_delays_follow_what_calls_took() -> None:
 
 
 def test_delays_stay_within_their_bound_when_many_primaries_hang() -> None:
-    """Recording a request's whole time sent the delay from 3.6 to 123 in others (B6)."""
+    """Recording a request's whole time, as bhope and hedge-python do, sends the delay from 3.6 to 123 (B6)."""
 
     async def main(_: VirtualLoop) -> None:
         draw = random.Random(7)

@@ -69,7 +69,7 @@ def test_an_empty_stream_is_a_failure() -> None:
 
 
 def test_a_stream_that_fails_before_its_first_item_is_asked_elsewhere_and_after_it_never() -> None:
-    """Nothing is spliced (B20): what its caller has got is never followed by another's words."""
+    """LiteLLM's PR 32835: another model went on after what was sent, and said it twice or otherwise (B20)."""
 
     async def main(_: VirtualLoop) -> None:
         book = Book()

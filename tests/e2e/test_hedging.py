@@ -60,6 +60,7 @@ async def one_by_one(gateway: GatewayProcess, headers: dict[str, str], **request
 
 
 def test_a_role_only_stall_is_beaten_at_delay_plus_backup_time(hedging: GatewayProcess, labs: Labs) -> None:
+    """LiteLLM, Portkey, TensorZero and Envoy take headers or a role for an answer, and wait for what stalls (B1)."""
     replies = asyncio.run(one_by_one(hedging, STALL | BACKUP, stream=True))
     pairs = [(record(labs[0], str(key)), record(labs[1], str(key))) for key in range(ROUNDS)]
     for _, reply in replies:

@@ -99,6 +99,8 @@ def first_token_is_the_backups(labs: Labs, firsts: list[float]) -> None:
 @LIBRARIES
 @pytest.mark.parametrize("streaming", [True, False])
 def test_async_the_first_token_comes_at_delay_plus_backups_time(labs: Labs, library: str, streaming: bool) -> None:
+    """hedge-python and httpx-hedged leave a POST alone; LiteLLM's race is won by the headers of a stalled stream."""
+
     async def story() -> list[float]:
         firsts = []
         async with async_openai(labs, library=library) as client:
@@ -126,6 +128,7 @@ def test_async_the_first_token_comes_at_delay_plus_backups_time(labs: Labs, libr
 def test_sync_the_first_token_comes_at_delay_plus_backups_time(
     labs: Labs, sync_openai: Callable[..., openai.OpenAI], library: str, streaming: bool
 ) -> None:
+    """lemmas' sync race gives the winner of 53 ms after 502, once its losers have ended (B10)."""
     client = sync_openai(library=library)
     firsts = []
     for _ in range(ROUNDS):
@@ -369,6 +372,7 @@ def test_what_losers_say_can_be_fetched_with_the_same_client(
 
 @pytest.mark.parametrize(("allow", "target"), [([], "primary"), (["store"], "backup")])
 def test_answers_that_are_kept_are_hedged_where_that_is_allowed(labs: Labs, allow: Any, target: str) -> None:
+    """LiteLLM's fastest_response sends whatever it is given to all models; what takes effect needs leave here."""
     slow = {"x-lab-script-primary": script(ttft_ms=400, gap_ms=0, tokens=2), **BACKUP}
     made = http_client_sync(targets(labs), UNBOUND, allow=allow)
     with openai.OpenAI(api_key="k", base_url=labs[0].base_url, http_client=made, timeout=10) as client:

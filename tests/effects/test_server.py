@@ -219,6 +219,7 @@ def test_a_body_beyond_body_bytes_is_refused(key: str, limit: str, status: int) 
 @effect_of("server.limits.held_bytes")
 @pytest.mark.parametrize(("limit", "target"), [("1KiB", b"b"), ("4MiB", b"a")])
 def test_an_attempt_that_holds_more_than_held_bytes_fails(key: str, limit: str, target: bytes) -> None:
+    """gRPC commits to the attempt whose buffer is full; that much came is no sign of an answer."""
     babbling = Answer([(0.0, b": %b\n\n" % (b"x" * 2000)), (0.1, token("hello"))])
     _, client = play(settings({key: limit}), {"a": babbling, "b": QUICK})
     assert client.answer_headers[b"x-hedgerow-target"] == target

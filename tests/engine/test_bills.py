@@ -52,6 +52,7 @@ def test_a_request_of_one_attempt_comes_to_what_that_reported() -> None:
 
 
 def test_a_hedged_request_comes_to_both_its_attempts_in_the_order_of_their_launch() -> None:
+    """LiteLLM's issues 13245 and 14457: what a cancelled attempt has used is on no bill (B17)."""
     (one,) = billed(play({"a": STALLED, "b": TOLD}, ask, policy=POLICY, prices=PRICES))
     loser, winner = one.bills
     assert outcomes(one)[1] == (1, "b", Outcome.WON, Certainty.EXACT, 42)
@@ -168,6 +169,7 @@ DRAIN = KeepSettings(time=30.0, drains=True)
 
 
 def test_a_loser_that_is_drained_is_read_to_its_end_and_costs_what_it_reports() -> None:
+    """claude-code-hub's issues 1250 and 1254: losers that were read to their end had to be billed, and once."""
     world = play({"a": LONG, "b": TOLD}, ask, policy=POLICY, prices=PRICES, keep=DRAIN)
     (one,) = billed(world)
     assert one.at == 13.0

@@ -43,6 +43,8 @@ def test_the_eleventh_hedge_in_a_row_is_refused_and_its_primary_goes_on_alone() 
 
 
 def test_ten_more_requests_earn_the_next_hedge() -> None:
+    """failsafe-go ended what was running when its budget was used up (its issue 141); here it waits and earns."""
+
     async def story(world: World) -> None:
         ask(world, 10)
         await asyncio.sleep(50)

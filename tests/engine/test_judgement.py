@@ -169,6 +169,7 @@ class TestGuards:
         ],
     )
     def test_its_reason_is_told(self, changes: Changes, asked: dict[str, Any], reason: Reason) -> None:
+        """bhope sends any POST twice whose body it can read again; what takes effect is not hedged, and it says why."""
         town, client = one({"a": after(5.0)}, changes, **asked)
         assert (town.refusals, town.hedges) == ([reason], [])
         (skipped,) = town.of(HedgeSkipped)
@@ -462,6 +463,8 @@ class TestBudget:
         assert len(town.hedges) == 10
 
     def test_a_reload_keeps_balance_and_latencies(self) -> None:
+        """Finagle makes a new bucket when an option changes, and httpx-hedged cuts what is in it (B23)."""
+
         async def story(town: Town) -> None:
             await town.steady(150, 1.0)
             town.pools["a"].scripts = [after(5.0)]

@@ -202,6 +202,7 @@ def test_spans_say_what_attempts_come_to_and_how_sure_that_is() -> None:
 
 
 def test_every_attempt_is_sent_with_its_own_span_as_the_parent_of_what_comes_below() -> None:
+    """dotnet's issue 4686: a hedge was sent with what belonged to the attempt before it (B15)."""
     state = [(b"traceparent", PARENT.encode()), (b"tracestate", b"a=1"), (b"tracestate", b"b=2"), (b"x-own", b"stays")]
     played = Played(settings(base=HEDGED), {"a": SILENT, "b": USED}, headers=state)
     assert len(played.heads) == 2

@@ -45,6 +45,7 @@ def p99(told: Told) -> float:
 
 @pytest.mark.parametrize("delay", ["p95", "ema(p95)", "auto", "slo: 5s"])
 def test_the_delay_stays_within_its_bound_and_does_not_climb(delay: str) -> None:
+    """Scylla's issue 7342, and bhope: what is learned counts from the request's beginning, and climbs (B6)."""
     told = play(0.5, delay)
     assert max(told.delays) <= MAX_DELAY + 1e-9
     early, later = told.delays[500:1500], told.delays[-1000:]

@@ -182,6 +182,7 @@ def test_whoever_asks_for_long_openings_gets_them() -> None:
 
 
 def test_a_half_open_target_waits_for_a_hedge_then_leads_ever_more_rarely() -> None:
+    """httpx-hedged's breaker holds back hedges only: requests go on to a target that is known to be down."""
     breaker = opened()
     leading, now = [], 30.0
     while now < 130.0:

@@ -85,6 +85,7 @@ def codes(window: Window, size: int, now: float) -> Counter[int]:
 def test_it_slides_by_count_and_by_age_like_a_plain_list(
     events: list[tuple[float, bool, float]], size: int, age: float, asks: bool
 ) -> None:
+    """Finagle counts 10 s when they are over, tower the period before: what they know is late, and comes in jumps."""
     window, plain, now = Window(size, age), PlainWindow(size, age), 0.0
     for seconds, censored, passed in events:
         now += passed
@@ -140,6 +141,7 @@ def test_survival_is_exact_at_a_time_that_is_1_percent_off_at_most_when_nothing_
 
 
 def test_after_its_age_without_a_sample_it_is_empty_and_holds_no_memory() -> None:
+    """tower forgets after two idle periods, whatever their length; here each sample has its own age."""
     window = Window(1000, 60.0)
     empty = memory(window)
     for _ in range(1000):

@@ -105,6 +105,7 @@ def test_a_fatal_request_ends_at_once_when_nobody_else_runs() -> None:
 
 
 def test_after_a_fatal_request_nothing_is_launched_any_more() -> None:
+    """claude-code-hub's issue 1360: an error was of another class where a hedge ran."""
     race = started(Plan(delay=2.0, max_attempts=3, max_hedges=2), (A, B, C))
     race.tick(2.0)
     race.failed(1, fails(FailureClass.FATAL_REQUEST, 400), 2.1)

@@ -182,6 +182,7 @@ def test_an_overrun_counts_from_the_end_of_the_attempt_on() -> None:
 
 @pytest.mark.parametrize("role", [Role.HEDGE, Role.FAILOVER])
 def test_an_attempt_that_was_never_sent_is_refunded_with_its_number(role: Role) -> None:
+    """What Finagle took for a backup request is gone even where that is not sent in the end (B7)."""
     limits = Limits(Share(0.1, 1), Share(0.1, 1), nanousd_per_hour=10, tokens_per_minute=10)
     spend = Spend("fast", limits, Funds(limits, limits))
     before = spend.state(0.0, "t")
@@ -279,6 +280,7 @@ def test_costs_below_zero_earn_nothing() -> None:
 
 
 def test_when_one_scope_refuses_nobody_pays() -> None:
+    """Finagle takes from one bucket and then asks another: where that refuses, the first stays without it (B7)."""
     roomy, tight = Limits(Share(0.5, 10), nanousd_per_hour=100), Limits(Share(0.5, 10), nanousd_per_hour=10)
     for route, tenant, everybody in ((tight, roomy, roomy), (roomy, tight, roomy), (roomy, roomy, tight)):
         spend = Spend("fast", route, Funds(everybody, tenant))

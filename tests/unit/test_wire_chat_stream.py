@@ -58,6 +58,7 @@ from tests.unit.chat_stream_support import (
     ],
 )
 def test_output_is_a_first_token(token: bytes) -> None:
+    """ai-fallback's PR 22 had to list it: text alone is not what counts, reasoning and calls of tools do too."""
     assert run(ROLE, token)[:2] == (ACCEPTED, token)
 
 
@@ -86,6 +87,7 @@ def test_reasoning_decides_only_if_it_counts(thought: bytes) -> None:
 
 @pytest.mark.parametrize("quiet", NO_TOKENS)
 def test_what_is_no_output_leaves_the_race_open(quiet: bytes) -> None:
+    """aisix's PR 869, sglang's PR 29251: a role or a sign of life stopped the clock, 1.2 s told for 183 s (B1)."""
     assert scanner().feed(quiet) is None
     assert run(quiet, quiet, RED)[:2] == (ACCEPTED, RED)
 
@@ -149,6 +151,7 @@ def test_an_error_before_the_first_token_is_the_http_error_it_stands_for(
 
 
 def test_an_error_frame_decides_without_waiting_for_the_end() -> None:
+    """model-hotel's PR 803 and LiteLLM's issue 6957: an error within a 200 was taken for an answer."""
     reading = scanner()
     assert reading.feed(ROLE) is None
     assert failed(reading.feed(frame(error={"code": 503}) + END)).kind is FailureClass.SERVER_ERROR
@@ -159,6 +162,7 @@ def test_an_error_frame_decides_without_waiting_for_the_end() -> None:
     [(ROLE, STOP, END), (ROLE, END), (ROLE, STOP), (ROLE, chunk({}, "length"), USAGE), (b"data: [DONE]",)],
 )
 def test_a_whole_answer_with_nothing_in_it_is_empty_and_keeps_its_bytes(stream: tuple[bytes, ...]) -> None:
+    """eRPC's issue 780: an empty answer cancelled the rival that had one."""
     failure = failed(run(*stream)[0])
     assert (failure.kind, failure.status, failure.headers) == (FailureClass.EMPTY, 200, SSE)
     assert failure.body == b"".join(stream)
