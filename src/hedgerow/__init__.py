@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     from hedgerow.transports.clients import http_client, http_client_sync
     from hedgerow.transports.targets import HttpTarget
 
-__all__ = [
-    "Alternative",
-    "AttemptRecord",
-    "Breaker",
-    "Completion",
-    "EveryAttemptFailed",
-    "Hedger",
-    "Held",
-    "HttpTarget",
-    "Outage",
-    "Policy",
-    "Result",
-    "Target",
-    "Winner",
-    "chain",
-    "hedge",
-    "hedge_sync",
-    "hedged",
-    "hedged_completion",
-    "http_client",
-    "http_client_sync",
-    "race",
-]
+    __all__ = [
+        "Alternative",
+        "AttemptRecord",
+        "Breaker",
+        "Completion",
+        "EveryAttemptFailed",
+        "Hedger",
+        "Held",
+        "HttpTarget",
+        "Outage",
+        "Policy",
+        "Result",
+        "Target",
+        "Winner",
+        "chain",
+        "hedge",
+        "hedge_sync",
+        "hedged",
+        "hedged_completion",
+        "http_client",
+        "http_client_sync",
+        "race",
+    ]
 
 _HOMES = {
     "Alternative": "result",
@@ -77,6 +77,8 @@ _TRANSPORTS = {"HttpTarget": "targets", "http_client": "clients", "http_client_s
 
 def __getattr__(name: str) -> Any:
     """The public names, each imported when it is first asked for: the gateway needs none of them."""
+    if name == "__all__":
+        return _all()
     if (home := _HOMES.get(name)) is not None:
         return getattr(import_module(f"hedgerow.client.{home}"), name)
     if (home := _TRANSPORTS.get(name)) is not None:
@@ -84,5 +86,14 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
 
 
+def _all() -> list[str]:
+    """What `from hedgerow import *` brings: without their extra no transports, for which it need not fail."""
+    try:
+        import_module("hedgerow.transports")
+    except ImportError:
+        return sorted(_HOMES)
+    return sorted({*_HOMES, *_TRANSPORTS})
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOMES, *_TRANSPORTS})

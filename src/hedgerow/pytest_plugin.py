@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hedgerow.extras import install
+
 if TYPE_CHECKING:
     from hedgerow.testing import VirtualLoop
     from hedgerow.testing.labs import Labs
@@ -30,6 +32,6 @@ def lab() -> Iterator[Labs]:
     try:
         from hedgerow.testing.labs import Labs
     except ImportError as missing:
-        pytest.fail(f"the fixture `lab` needs {missing.name}: pip install 'hedgerow[testing]'", pytrace=False)
+        pytest.fail(f"the fixture `lab` needs {missing.name}: {install('testing')}", pytrace=False)
     with Labs() as labs:
         yield labs

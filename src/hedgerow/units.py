@@ -35,6 +35,12 @@ def parse_duration(value: object) -> float | None:
             return None
 
 
+def parse_measure(value: object) -> float | None:
+    """As `parse_duration`, but a text needs a unit: in code a plain number is one, and "300" may be milliseconds."""
+    seconds = parse_duration(value)
+    return None if seconds and isinstance(value, str) and _PLAIN.fullmatch(value) else seconds
+
+
 def parse_size(value: object) -> int | None:
     """Bytes, or None when `value` is not a size. KB, MB, GB count in thousands; KiB, MiB, GiB in 1024s."""
     match value:

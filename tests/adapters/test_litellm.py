@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ import pytest
 
 from hedgerow import EveryAttemptFailed, Hedger, Policy, hedge
 from hedgerow.adapters.litellm import litellm_target, says_something
+from hedgerow.extras import install
 from hedgerow.lab.control import LabControl
 from hedgerow.testing import assert_hedged, assert_winner
 from tests.adapters.support import pair
@@ -24,10 +27,9 @@ needs_litellm = pytest.mark.skipif(
 )
 
 
-def test_without_it_the_error_names_the_extra() -> None:
-    if find_spec("litellm") is not None:
-        pytest.skip("LiteLLM is installed")
-    with pytest.raises(ImportError, match=r"pip install 'hedgerow\[litellm\]'"):
+def test_without_it_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    with pytest.raises(ImportError, match=re.escape(install("litellm"))):
         litellm_target("openai/gpt-5")
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from hedgerow.cli import main
 from hedgerow.events import Event
+from hedgerow.extras import install
 from hedgerow.ledger.book import Book
 from hedgerow.ledger.store import migrate, open_store
 from hedgerow.ledger.tables import Tables
@@ -231,4 +232,4 @@ def test_where_nothing_is_configured_the_cure_is_said(
 def test_what_is_not_installed_is_named(report: Command, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setattr("hedgerow.cli.making.find_spec", lambda name: None if name == missing else object())
     report("--format", "html", code=2)
-    assert f"the report needs {missing}: pip install 'hedgerow[report]'" in report.err
+    assert f"the report needs {missing}: {install('report')}" in report.err

@@ -22,6 +22,7 @@ import pytest
 from sqlalchemy import select
 
 from hedgerow.cli import main
+from hedgerow.extras import install
 from hedgerow.ledger import read
 from hedgerow.ledger.record import PROMPT, Content, Part
 from hedgerow.ledger.schema import requests
@@ -250,7 +251,7 @@ def test_an_export_that_fails_leaves_what_was_there(
     kept.write_text("kept")
     monkeypatch.setitem(sys.modules, "duckdb", None)
     code, _, err = run("export", "-o", kept, "--ledger", filled)
-    assert (code, err) == (1, "hedgerow: Parquet needs duckdb: pip install 'hedgerow[planner]'\n")
+    assert (code, err) == (1, f"hedgerow: Parquet needs duckdb: {install('planner')}\n")
     assert run("export", "-o", tmp_path / "rows.csv", "--since", "soon", "--ledger", filled)[0] == 2
     assert (kept.read_text(), [each.name for each in tmp_path.glob("rows*")]) == ("kept", ["rows.parquet"])
 

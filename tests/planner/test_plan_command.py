@@ -19,6 +19,7 @@ import pytest
 
 from hedgerow.cli import main
 from hedgerow.config import loads
+from hedgerow.extras import install
 from hedgerow.planner.compare import served
 from hedgerow.planner.plan import Outcome
 from hedgerow.planner.statistics import Quantile
@@ -201,7 +202,7 @@ def test_what_is_not_installed_is_named(
 ) -> None:
     monkeypatch.setattr("hedgerow.cli.making.find_spec", lambda name: None if name == missing else object())
     said = run(log, "--format", "html", code=2)
-    assert f"the planner needs {missing}: pip install 'hedgerow[{extra}]'" in said
+    assert f"the planner needs {missing}: {install(extra)}" in said
 
 
 def test_help_needs_nothing_of_what_plans_need() -> None:

@@ -133,4 +133,4 @@ def test_a_lab_without_its_extra_names_it(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(lab): lab()")
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*the fixture `lab` needs httptools: pip install 'hedgerow?testing?'"])
+    result.stdout.fnmatch_lines(["*the fixture `lab` needs httptools: pip install *?testing?*"])

@@ -14,6 +14,7 @@ import yaml
 
 from hedgerow.config import Gates, Route, json_schema, loads
 from hedgerow.errors import ConfigError
+from hedgerow.extras import install
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.policy.gates import settings as spec
 from hedgerow.policy.gates.settings import GateSettings, Prefix
@@ -200,7 +201,7 @@ def test_an_extra_that_is_not_installed_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError) as raised:
         read(f"[{gate}]", folder)
-    assert raised.value.problems[0].endswith(f": needs the package {package}: pip install 'hedgerow[gates]'")
+    assert raised.value.problems[0].endswith(f": needs the package {package}: {install('gates')}")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from hedgerow.config import loads
 from hedgerow.errors import ConfigError
+from hedgerow.extras import install
 
 CONFIG = """\
 targets: {a: {base_url: "https://a.example/v1"}}
@@ -23,5 +24,5 @@ def test_traces_without_their_packages_say_how_to_get_them(missing: str, monkeyp
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ConfigError) as raised:
         loads(CONFIG, {})
-    needs = "needs the packages of OpenTelemetry: pip install 'hedgerow[otel]'"
+    needs = f"needs the packages of OpenTelemetry: {install('otel')}"
     assert raised.value.problems == [f"hedgerow.yaml:4: server.traces: {needs}"]

@@ -18,6 +18,7 @@ from hedgerow.cli import reread
 from hedgerow.config import load, loads, price_book
 from hedgerow.config.price import Prices
 from hedgerow.errors import ConfigError
+from hedgerow.extras import install
 from hedgerow.gateway.drafting import blueprint_of
 from hedgerow.gateway.reload_prices import FETCH
 from hedgerow.policy.price import Price
@@ -132,7 +133,7 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(price_book, "is_installed", lambda: False)
     with pytest.raises(ConfigError) as caught:
         loads(target("model: gpt-5-mini, price: auto"), {})
-    needs = "needs genai-prices: pip install 'hedgerow[prices]'"
+    needs = f"needs genai-prices: {install('prices')}"
     assert caught.value.problems == [f"hedgerow.yaml:2: targets.a.price: auto {needs}"]
     assert drafted("model: gpt-5-mini") == (None, 0)
 

@@ -12,6 +12,7 @@ import pytest
 
 import hedgerow
 from hedgerow import HttpTarget, Policy, http_client, http_client_sync
+from hedgerow.extras import install
 from hedgerow.gateway.headers import without_keys, without_keys_in_query
 from hedgerow.gateway.target import base_path
 from hedgerow.transports.asking import path_of
@@ -280,8 +281,8 @@ def test_what_is_given_in_the_wrong_place_is_refused(call: Any, problem: str, ma
 @pytest.mark.parametrize(
     ("package", "library", "told"),
     [
-        ("httptools", "httpx2", "hedgerow's transports need httptools: pip install 'hedgerow[transports]'"),
-        ("brotli", "httpx2", "hedgerow's transports need brotli: pip install 'hedgerow[transports]'"),
+        ("httptools", "httpx2", f"hedgerow's transports need httptools: {install('transports')}"),
+        ("brotli", "httpx2", f"hedgerow's transports need brotli: {install('transports')}"),
         ("httpx2", "httpx2", "clients of httpx2 need httpx2: pip install httpx2"),
         ("httpx", "httpx", "clients of httpx need httpx: pip install httpx"),
     ],

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Self, TypeVar, Unpack
 
+from hedgerow.extras import install
+
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForChainRun
     from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
     from langchain_core.runnables.config import get_async_callback_manager_for_config, patch_config
 except ImportError as missing:
-    raise ImportError(f"this needs LangChain ({missing}): pip install 'hedgerow[langchain]'") from missing
+    raise ImportError(f"this needs LangChain ({missing}): {install('langchain')}") from missing
 
 from hedgerow.client.background import background
 from hedgerow.client.calls import hedge

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.client.target import Target
+from hedgerow.extras import install
 
 
 def litellm_target(model: str, *, name: str | None = None, account: str | None = None, **params: Any) -> Target[Any]:
@@ -21,7 +22,7 @@ def litellm_target(model: str, *, name: str | None = None, account: str | None =
     try:
         from litellm import acompletion
     except ImportError as missing:
-        raise ImportError(f"this needs LiteLLM ({missing}): pip install 'hedgerow[litellm]'") from missing
+        raise ImportError(f"this needs LiteLLM ({missing}): {install('litellm')}") from missing
 
     async def call(messages: Sequence[Any], **kwargs: Any) -> Any:
         said = {"num_retries": 0, "max_retries": 0, **params, **kwargs}

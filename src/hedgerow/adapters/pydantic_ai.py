@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+from hedgerow.extras import install
+
 try:
     from pydantic_ai import RunContext
     from pydantic_ai.messages import (
@@ -22,7 +24,7 @@ try:
     from pydantic_ai.models.fallback import FallbackModel
     from pydantic_ai.settings import ModelSettings, merge_model_settings
 except ImportError as missing:
-    raise ImportError(f"this needs Pydantic AI ({missing}): pip install 'hedgerow[pydantic-ai]'") from missing
+    raise ImportError(f"this needs Pydantic AI ({missing}): {install('pydantic-ai')}") from missing
 
 from hedgerow.client.failing import Unjudged
 from hedgerow.client.gates import Check, tell_of_streams

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hedgerow.cli.outcome import exit_code, fail
+from hedgerow.extras import install
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -30,7 +31,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         from hedgerow.cli.app import build
     except ModuleNotFoundError as missing:
-        return fail(1, [f"the command line needs {missing.name}: pip install 'hedgerow[gateway]'"])
+        return fail(1, [f"the command line needs {missing.name}: {install('gateway')}"])
 
     def command() -> int:
         build(arguments)(args=list(arguments), prog_name="hedgerow")

@@ -14,6 +14,7 @@ import typer
 from hedgerow.cli.console import console
 from hedgerow.cli.file import written
 from hedgerow.errors import ConfigError
+from hedgerow.extras import install
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +46,7 @@ def need(what: str, extra: str, made: Format, *modules: str) -> None:
         needed += [(name, "report") for name in ("matplotlib", "jinja2")]
     for name, brought_by in needed:
         if find_spec(name) is None:
-            raise ConfigError([f"{what} needs {name}: pip install 'hedgerow[{brought_by}]'"])
+            raise ConfigError([f"{what} needs {name}: {install(brought_by)}"])
 
 
 def make(

@@ -17,6 +17,8 @@ from hedgerow.client.target import Target, name_of
 Model = Callable[..., Awaitable[Any]] | tuple[Any, str]
 """An async function of the prompt and `model_kwargs` that returns text or an SDK's answer; or an async client of the
 OpenAI or Anthropic SDK (or one of that shape) and the name of a model."""
+_OURS = {"delay": "hedge_delay_ms", "gate": "quality_check"}
+"""What `hedge` has under another name; a model has neither."""
 LONGEST = 1_024
 """Tokens of an answer that are asked for where the API must be told and the caller does not say."""
 
@@ -64,8 +66,10 @@ async def hedged_completion(
     ```
     """
     for name in model_kwargs:
-        if meant := like(name, ("hedge_delay_ms", "quality_check")):
+        if meant := _OURS.get(name) or like(name, _OURS.values()):
             raise TypeError(f"hedged_completion has no option {name!r}: did you mean {meant}?")
+        if name in Rules.__optional_keys__:
+            raise TypeError(f"hedged_completion has no option {name!r}: use hedge(..., {name}=...)")
     if model_kwargs.get("stream"):
         raise TypeError("hedged_completion gives whole texts: for a stream use hedge(..., first_token=...)")
     first, second = _target(primary), _target(backup)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from hedgerow.client.checking import one_of, share, whole
+from hedgerow.client.checking import one_of, refuse_unknown, share, whole
 from hedgerow.client.prices import MONEY, Dollars, amount
 from hedgerow.policy import settings
 from hedgerow.policy.account import Limits
@@ -17,7 +17,7 @@ from hedgerow.policy.delay import is_early, parse_delay, show
 from hedgerow.policy.gates.settings import GateSettings
 from hedgerow.policy.latency.cells import Learning
 from hedgerow.policy.outage import ThrottleSettings
-from hedgerow.units import parse_duration
+from hedgerow.units import parse_measure
 
 Seconds = float | str
 """A number of seconds, or a text such as "2s" or "300ms"."""
@@ -84,7 +84,15 @@ class Rules(TypedDict, total=False):
     usd_per_month: Dollars | None
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class _Named(msgspec.StructMeta):
+    """Says which name is meant where one is not known."""
+
+    def __call__(cls, *args: Any, **said: Any) -> Any:  # noqa: N805  # it is a class of classes
+        refuse_unknown(cls.__name__, said, cls.__struct_fields__)
+        return super().__call__(*args, **said)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, metaclass=_Named):
     """When a call is hedged, and how much that may cost. Raises `ValueError` for what cannot work.
 
     `delay`: how long the first attempt runs alone: seconds, "2s", "p95" (what 95 % of recent attempts took),
@@ -160,7 +168,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def early(self) -> bool:
         """Whether many calls are meant to pass the delay."""
-        return is_early(parse_delay(self.delay, parse_duration))
+        return is_early(parse_delay(self.delay, parse_measure))
 
     @property
     def in_money(self) -> str | None:
@@ -175,7 +183,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def for_targets(self, targets: int, *, streams: bool = True) -> settings.Policy:
         """As the engine takes it, for a route with so many targets, which give streams, or (not `streams`) anything."""
         races, chained = self.mode == "race", self.mode == "chain"
-        spec = parse_delay("off" if races or chained else self.delay, parse_duration)
+        spec = parse_delay("off" if races or chained else self.delay, parse_measure)
         outage = self.outage if isinstance(self.outage, Outage) else Outage() if self.outage else None
         first_token = _timeout("first_token_timeout", self.first_token_timeout)
         capped = self.budget is not None and not (races and isinstance(self.budget, _Unsaid))
@@ -234,7 +242,7 @@ def limit_of(name: str, value: Seconds | None) -> float | None:
 def seconds_of(name: str, value: Seconds | None) -> float:
     if value is None or value == inf:
         return inf
-    seconds = parse_duration(value)
+    seconds = parse_measure(value)
     if seconds is None:
         raise ValueError(f'{name} is {value!r}: it must be a number of seconds or a text such as "2s" or "300ms"')
     return seconds

@@ -32,7 +32,7 @@ def _why_unknown(target: Target, file: Path | None) -> str | None:
     listed = price_book.listed_at(target.base_url, file)
     if not listed:
         if not (price_book.is_installed() or (file is not None and file.exists())):
-            return price_book.MISSING
+            return price_book.missing()
         return f"finds nobody at {target.base_url} in genai-prices; {_SAY}"
     model = target.sent_model
     if model is not None and price_book.find(listed, model) is None:

@@ -23,6 +23,7 @@ from hedgerow.config.fields import (
     whole,
 )
 from hedgerow.config.problem import did_you_mean
+from hedgerow.extras import install
 from hedgerow.plugin import load
 from hedgerow.policy.gates import settings as spec
 from hedgerow.policy.gates.build import builtin
@@ -72,7 +73,7 @@ def _try(made: spec.Spec) -> None:
         else:
             builtin(made)
     except ImportError as error:
-        raise problem(f"needs the package {error.name}: pip install 'hedgerow[gates]'") from None
+        raise problem(f"needs the package {error.name}: {install('gates')}") from None
     except ValueError as error:
         raise problem(str(error)) from None
 

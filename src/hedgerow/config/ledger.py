@@ -11,6 +11,7 @@ from pydantic import SecretStr, model_validator
 
 from hedgerow.config.base import DAY, GIB, KIB, MIB, Model
 from hedgerow.config.fields import FLAG, Leaf, duration, flag, problem, reference, size
+from hedgerow.extras import install
 
 FILE = "sqlite:///hedgerow-ledger.db"
 """What `ledger: on` means."""
@@ -24,7 +25,7 @@ def _parse(value: object, folder: Path) -> SecretStr | None:
     text = value.strip() if isinstance(value, str) else ""
     if re.fullmatch(_POSTGRESQL, text):  # not quoted anywhere: it may hold a password
         if importlib.util.find_spec("psycopg") is None:
-            raise problem("a ledger in PostgreSQL needs psycopg: pip install 'hedgerow[postgres]'")
+            raise problem(f"a ledger in PostgreSQL needs psycopg: {install('postgres')}")
         return SecretStr(re.sub("^postgres(ql)?:", "postgresql:", text))
     if not re.fullmatch(_SQLITE, text):
         raise problem(f"expected the URL of a database: {FILE}, sqlite:////var/lib/ledger.db, postgresql://host/name")

@@ -19,13 +19,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hedgerow.errors import ConfigError
+from hedgerow.extras import install
 from hedgerow.policy.price import Price
 from hedgerow.policy.terms import Listed, PriceList
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, Provider
 
-MISSING = "needs genai-prices: pip install 'hedgerow[prices]'"
+
+def missing() -> str:
+    """What to do where the prices are not installed."""
+    return f"needs genai-prices: {install('prices')}"
+
+
 _NANO = 1_000_000_000
 _TOKENS = {
     "input": "input_mtok",
@@ -95,7 +101,7 @@ def fetch(url: str, now: float) -> Book:
     try:
         from genai_prices import UpdatePrices
     except ImportError:
-        raise ConfigError([f"server.prices.update: {MISSING}"]) from None
+        raise ConfigError([f"server.prices.update: {missing()}"]) from None
     try:
         snapshot = UpdatePrices(url=url).fetch()
     except Exception as error:  # of the network, of what came

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from hedgerow.config.fields import Leaf, problem, reference
+from hedgerow.extras import install
 
 _URL = r"rediss?://[^\s/?#]+(/[0-9]{1,4})?|unix:///[^\s?#]+(\?db=[0-9]{1,4})?"
 
@@ -19,7 +20,7 @@ def _parse(value: object, _: Path) -> SecretStr | None:
     if not isinstance(value, str) or not re.fullmatch(_URL, value.strip()):  # not quoted: it may hold a password
         raise problem("expected the URL of a Redis, such as redis://127.0.0.1:6379/0, rediss://:password@host:6380")
     if importlib.util.find_spec("redis") is None:
-        raise problem("needs the package redis: pip install 'hedgerow[redis]'")
+        raise problem(f"needs the package redis: {install('redis')}")
     return SecretStr(value.strip())
 
 

@@ -12,6 +12,7 @@ from hedgerow import units
 from hedgerow.config.base import Model
 from hedgerow.config.fields import Leaf, expected, problem, reference, text
 from hedgerow.config.network import COLLECTOR, HEADERS
+from hedgerow.extras import install
 
 
 def _parse_sample(value: object, _: Path) -> float | None:
@@ -55,5 +56,5 @@ part of a trace or has not, so do we. Left out, `OTEL_TRACES_SAMPLER` decides, b
             except ImportError:
                 found = None
             if found is None:
-                raise problem("needs the packages of OpenTelemetry: pip install 'hedgerow[otel]'")
+                raise problem(f"needs the packages of OpenTelemetry: {install('otel')}")
         return data

@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import BigInteger, Boolean, Table
 
 from hedgerow.errors import LedgerError
+from hedgerow.extras import install
 from hedgerow.ledger.read import Ledger
 from hedgerow.ledger.rows import AttemptHour, AttemptRow, ContentRow, RequestHour, RequestRow
 from hedgerow.ledger.schema import attempt_hours, attempts, contents, request_hours, requests
@@ -98,7 +99,7 @@ def _lines(source: Pages, out: BinaryIO) -> int:
 def need(form: Format) -> None:
     """See that what a form needs is installed. Raises `LedgerError`."""
     if form == "parquet" and find_spec("duckdb") is None:
-        raise LedgerError("Parquet needs duckdb: pip install 'hedgerow[planner]'")
+        raise LedgerError(f"Parquet needs duckdb: {install('planner')}")
 
 
 def _parquet(source: Pages, what: str, out: BinaryIO) -> int:

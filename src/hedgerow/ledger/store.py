@@ -18,6 +18,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from hedgerow.errors import LedgerError
+from hedgerow.extras import install
 from hedgerow.ledger.schema import VERSION_TABLE
 
 LOCK_PATIENCE: Final = 2.0
@@ -39,7 +40,7 @@ def open_store(url: str, *, writes: bool = False) -> Engine:
     try:
         import psycopg  # noqa: F401  # whether it can be imported is what is asked
     except ModuleNotFoundError:
-        raise LedgerError("a ledger in PostgreSQL needs psycopg: pip install 'hedgerow[postgres]'") from None
+        raise LedgerError(f"a ledger in PostgreSQL needs psycopg: {install('postgres')}") from None
     arguments = {"connect_timeout": int(LOCK_PATIENCE), "application_name": "hedgerow-ledger"}
     return create_engine(parsed.set(drivername="postgresql+psycopg"), connect_args=arguments, paramstyle="format")
 

@@ -16,6 +16,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from hedgerow.errors import ConfigError
+from hedgerow.extras import install
 from hedgerow.planner.columns import DURATIONS, TIMES, Column, guessed, told
 from hedgerow.planner.log import Log
 from hedgerow.planner.plan import Source
@@ -82,7 +83,7 @@ def _database(folder: Path, timezone: str, memory: str) -> Iterator[DuckDBPyConn
     try:
         import duckdb
     except ImportError:
-        raise ConfigError(["reading logs needs DuckDB: pip install 'hedgerow[planner]'"]) from None
+        raise ConfigError([f"reading logs needs DuckDB: {install('planner')}"]) from None
     threads = min(os.cpu_count() or 1, THREADS)
     spilled = str(folder / "spilled")
     with duckdb.connect(config={"memory_limit": memory, "temp_directory": spilled, "threads": threads}) as database:

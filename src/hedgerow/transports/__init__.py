@@ -7,6 +7,8 @@ came before and for the SDKs of Groq and LlamaIndex. They speak HTTP/1.1 to thei
 import sys
 from importlib.util import find_spec
 
+from hedgerow.extras import install
+
 
 def _found(name: str) -> bool:
     try:
@@ -19,4 +21,4 @@ _NEEDED = ("httptools", "brotli", *(("backports.zstd",) if sys.version_info < (3
 """Some are imported when an answer needs them, which is too late to hear of it."""
 
 if missing := [name for name in _NEEDED if not _found(name)]:
-    raise ImportError(f"hedgerow's transports need {' and '.join(missing)}: pip install 'hedgerow[transports]'")
+    raise ImportError(f"hedgerow's transports need {' and '.join(missing)}: {install('transports')}")

@@ -14,6 +14,7 @@ import msgspec
 from hedgerow.client.prices import Prices, need_prices, price_of
 from hedgerow.client.settings import Policy
 from hedgerow.errors import ConfigError
+from hedgerow.extras import install
 from hedgerow.gateway.blueprint import Blueprint, Reading, RouteBlueprint, ServerBlueprint, TargetBlueprint
 from hedgerow.http.client_settings import Origin, PoolSettings
 from hedgerow.http.client_tls import tls_context
@@ -168,7 +169,7 @@ def configured(file: Path, route: str | None) -> Blueprint:
         from hedgerow import config
         from hedgerow.gateway import drafting
     except ImportError as missing:
-        raise ConfigError([f"to read {file} needs {missing.name}: pip install 'hedgerow[gateway]'"]) from None
+        raise ConfigError([f"to read {file} needs {missing.name}: {install('gateway')}"]) from None
     blueprint = drafting.blueprint_of(config.load(file))
     routes, default = blueprint.routes, blueprint.default_route
     if route is not None:
