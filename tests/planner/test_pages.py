@@ -140,8 +140,21 @@ def test_the_configuration_is_what_was_judged() -> None:
     option = route().options[1]
     assert drawn["openai"].targets == ("openai", "azure")
     assert drawn["openai"].policy == policy_of(option.choice)
-    assert drawn["azure"].policy.max_hedges == 0
+    assert drawn["azure"].policy.delay == "off"
+    assert drawn["azure"].targets == ("azure", "openai")  # who fails over without hedging goes on doing so
+    assert "Without hedges openai still takes over where azure fails" in text
     assert "p99 8.4 s -> 6.75 s (-20 %) for 4.9 % extra attempts" in " ".join(text.replace("#", " ").split())
+
+
+def test_who_is_not_to_hedge_keeps_the_backup_that_was_tried() -> None:
+    idle = msgspec.structs.replace(route(), recommended=None)  # its last option goes to the same target
+    crowd = (*plan().targets, *(msgspec.structs.replace(plan().targets[0], target=name, n=9_999) for name in "xy"))
+    drawn = blueprint_of(
+        loads(fragment(msgspec.structs.replace(plan(), routes=(idle,), targets=crowd)), {}), environ={}
+    )
+    assert drawn.routes["*"].targets == ("openai", "azure")
+    alone = msgspec.structs.replace(plan(), routes=plan().routes[1:], targets=plan().targets[1:])
+    assert blueprint_of(loads(fragment(alone), {}), environ={}).routes["*"].targets == ("azure",)
 
 
 @pytest.mark.parametrize(

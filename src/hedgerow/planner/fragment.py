@@ -37,7 +37,7 @@ def fragment(plan: Plan) -> str:
 def _names(plan: Plan) -> Mapping[str, str]:
     """Of every target that the routes ask, by its name in the log, one that a configuration can have."""
     found: dict[str, str] = {}
-    for target in (name for route in plan.routes for name in _asked(route)):
+    for target in (name for route in plan.routes for name in _asked(plan, route)):
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", target).strip("-._")
         plain = plain if _NAME.fullmatch(plain) else f"target-{plain}"
         taken = set(found.values())
@@ -50,9 +50,14 @@ def _chosen(route: Route) -> Option | None:
     return None if route.recommended is None else route.options[route.recommended]
 
 
-def _asked(route: Route) -> Sequence[str]:
+def _asked(plan: Plan, route: Route) -> Sequence[str]:
+    """The primary, and who comes next: without hedging, too, as failover is worth having all the same."""
     option = _chosen(route)
-    return [route.primary] if option is None else [route.primary, option.choice.backup]
+    if option is not None:
+        return [route.primary, option.choice.backup]
+    tried = [each.choice.backup for each in reversed(route.options)]
+    known = [each.target for each in sorted(plan.targets, key=lambda each: -each.n)]
+    return [route.primary, *[each for each in (*tried, *known) if each != route.primary][:1]]
 
 
 def _target(target: str, name: str) -> Iterator[str]:
@@ -63,8 +68,10 @@ def _target(target: str, name: str) -> Iterator[str]:
 
 
 def _route(plan: Plan, route: Route, names: Mapping[str, str]) -> Iterator[str]:
-    option = _chosen(route)
+    option, asked = _chosen(route), _asked(plan, route)
     yield from _comment(route.verdict, 2)
+    if option is None and len(asked) > 1:
+        yield from _comment(f"Without hedges {asked[1]} still takes over where {route.primary} fails (failover).", 2)
     if option is not None:
         yield from _comment(_measured(plan, route, option), 2)
         if option.choice.relation == "other tier":
@@ -72,7 +79,7 @@ def _route(plan: Plan, route: Route, names: Mapping[str, str]) -> Iterator[str]:
                 f"{option.choice.backup} is another tier: the target's `override` may have to ask for it.", 2
             )
     yield f"  {json.dumps('*') if len(plan.routes) == 1 else names[route.primary]}:"
-    yield f"    targets: [{', '.join(names[each] for each in _asked(route))}]"
+    yield f"    targets: [{', '.join(names[each] for each in asked)}]"
     keys = {"hedge.delay": "off"} if option is None else dict(option.choice.config)
     yield from _nested([(key.split("."), value) for key, value in keys.items()], 4)
 
