@@ -75,10 +75,24 @@ def test_each_budget_is_set_beside_no_hedging() -> None:
 
 
 def test_who_should_not_hedge_is_told_to_leave_it() -> None:
-    quiet = msgspec.structs.replace(plan(), routes=plan().routes[1:])
+    quiet = msgspec.structs.replace(plan(), routes=(msgspec.structs.replace(route(), recommended=None),))
     assert words.next_steps(quiet, None)[0].startswith("Leave hedging off")
     assert "Write the configuration" not in shown(quiet, 100)
     assert "Put URLs and keys into mine.yaml" in shown(plan(), 100, "mine.yaml")
+
+
+def test_who_has_too_few_requests_is_told_that_nothing_is_known_and_what_to_collect() -> None:
+    scarce = msgspec.structs.replace(route(), judged_on=999, recommended=None, verdict="Not known.")
+    found = msgspec.structs.replace(plan(), routes=(scarce,))
+    enough = msgspec.structs.replace(plan(), routes=(msgspec.structs.replace(scarce, judged_on=1_000),))
+    for text in (shown(found, 130), render(found)):
+        assert "2 % more whether it pays is not known" in text
+        assert "Collect more before you decide" in text
+        assert "does not pay" not in text
+        assert "Leave hedging off" not in text
+    assert dict(words.options(found, scarce).rows)["pays"][1] == "not known"
+    assert "2 % more does not pay" in shown(enough, 130)
+    assert "Leave hedging off" in shown(enough, 130)
 
 
 def test_the_json_is_as_its_schema_says() -> None:

@@ -51,8 +51,8 @@ def too_short(log: Log, target: int, quantile: float) -> Route:
         without=outcome_of([Flown(own.ttft, none, none, none, ())], quantile),
         options=(),
         recommended=None,
-        verdict=f"Do not hedge on this log's word: it holds {len(own)} requests of {log.targets[target]}, too few to "
-        "fit anything on one part of them and judge it on the rest.",
+        verdict=f"Not known whether hedging pays: this log holds {len(own)} requests of {log.targets[target]}, too few "
+        "to fit anything on one part of them and judge it on the rest. Do not hedge on its word.",
         heat=(),
         timeline=(),
         curves=(),

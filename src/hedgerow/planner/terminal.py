@@ -45,8 +45,8 @@ def _route(plan: Plan, route: Route, console: Console) -> None:
     console.print(Text(words.basis(route), "dim"))
     for name, text in words.LEGEND.items():
         _aside(console, name, text, "dim", "dim")
-    for name, why in words.not_paying(route):
-        _aside(console, f"{name} does not pay", why, "yellow")
+    for name, why in words.not_paying(plan, route):
+        _aside(console, name, why, "yellow")
 
 
 def _aside(console: Console, name: str, text: str, colour: str, style: str = "") -> None:

@@ -71,7 +71,12 @@ class About:
     @property
     def few(self) -> bool:
         """Whether nothing can be said of the quantile."""
-        return self.judged * (1.0 - self.target) < _SLOW - 1e-6
+        return few(self.judged, self.target)
+
+
+def few(judged: int, target: float) -> bool:
+    """Whether so many requests are too few to say anything of a quantile."""
+    return judged * (1.0 - target) < _SLOW - 1e-6
 
 
 def pays(about: About, cut: Cut, without: Outcome, expected: Outcome, bill: float | None = None) -> tuple[bool, str]:
@@ -88,7 +93,10 @@ def pays(about: About, cut: Cut, without: Outcome, expected: Outcome, bill: floa
     )
     if about.few:
         slower = ceil(about.judged * (1.0 - about.target) - 1e-6)
-        return False, f"{what}. But of the {about.judged:,} requests that are judged {slower} are slower than that."
+        return False, (
+            f"{what}. But of the {about.judged:,} requests that are judged only {slower} are slower than their "
+            f"{about.name}, and {_SLOW} should be: chance may have made all of it."
+        )
     if expected.failed > without.failed + FAILS:
         return False, f"{what}. But {percent(expected.failed)} fail where it were {percent(without.failed)}."
     if cut.low < SURE:
@@ -131,8 +139,8 @@ def _not(about: About, judged: Sequence[Judged]) -> str:
     """Why not to hedge: the first reason that holds."""
     if about.few:
         return (
-            f"Do not hedge on this log's word: with {about.judged:,} requests to judge by, its {about.name} hangs on a "
-            f"few. About {about.needed:,} requests in all would be enough."
+            f"Not known whether hedging pays: with {about.judged:,} requests to judge by, {about.name} hangs on a few. "
+            f"Do not hedge on this log's word; about {about.needed:,} requests in all would be enough."
         )
     best = max(judged, key=lambda each: each.cut.value)
     extra = percent(best.option.expected.extra)

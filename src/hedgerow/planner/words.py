@@ -9,6 +9,7 @@ from math import isfinite, nan
 
 from hedgerow.planner.plan import Budget, Choice, Outcome, Plan, Route, Source
 from hedgerow.planner.statistics import Quantile, TargetStatistics
+from hedgerow.planner.verdict import few
 from hedgerow.report.words import change, money, percent, pnn, seconds, when
 
 
@@ -119,7 +120,7 @@ def options(plan: Plan, route: Route) -> Sheet:
         (INDEPENDENT, ["-", *(seconds(value(each.independent, target)) for each in found)]),
         (ORACLE, ["-", *(seconds(each.oracle_p99) for each in found)]),
         (STALE, ["-", *(seconds(each.stale_p99) for each in found)]),
-        ("pays", ["-", *("yes" if each.pays else "no" for each in found)]),
+        ("pays", ["-", *("yes" if each.pays else _doubt(plan, route) for each in found)]),
     ]
     head = ["no hedging", *(budget(each.budget) for each in found)]
     kept = [(name, cells) for name, cells in rows if name == "pays" or set(cells) != {"-"}]
@@ -156,9 +157,19 @@ def basis(route: Route) -> str:
     return f"Chosen by the first {first} requests; all numbers are of the other {rest}, by the engine in virtual time."
 
 
-def not_paying(route: Route) -> list[tuple[str, str]]:
-    """Budgets that do not pay, and why."""
-    return [(budget(each.budget), each.why) for each in route.options if not each.pays]
+def unknown(plan: Plan, route: Route) -> bool:
+    """Whether too few requests are judged for anything to be known."""
+    return few(route.judged_on, plan.target_quantile)
+
+
+def _doubt(plan: Plan, route: Route) -> str:
+    return "not known" if unknown(plan, route) else "no"
+
+
+def not_paying(plan: Plan, route: Route) -> list[tuple[str, str]]:
+    """Budgets that do not pay, or of which it is not known, and why."""
+    says = "whether it pays is not known" if unknown(plan, route) else "does not pay"
+    return [(f"{budget(each.budget)} {says}", each.why) for each in route.options if not each.pays]
 
 
 def targets(of: Sequence[TargetStatistics]) -> Sheet:
@@ -189,8 +200,17 @@ def pairings(plan: Plan) -> list[str]:
     ]
 
 
+_NOTED = "when it was sent, its target, time to the first token, prompt tokens and status"
+_LEDGER = "a gateway with server.ledger: on and hedge.delay: off"
+
+
 def next_steps(plan: Plan, written: str | None) -> list[str]:
     """What to do now; `written` is the file with the configuration, where there is one already."""
+    if plan.routes and all(unknown(plan, route) for route in plan.routes):
+        return [
+            f"Collect more before you decide: of each request, failed ones too, {_NOTED}; {_LEDGER} notes all of it.",
+            "Then plan again: hedgerow plan sqlite:///hedgerow-ledger.db, or --target-quantile p95, which needs less.",
+        ]
     if all(route.recommended is None for route in plan.routes):
         return [
             "Leave hedging off; plan again when targets, prices or traffic have changed, or with a longer log.",
