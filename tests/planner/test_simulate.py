@@ -23,6 +23,7 @@ from hedgerow.planner.simulation.simulate import Options, simulate
 from hedgerow.planner.simulation.staging import stage
 from hedgerow.planner.simulation.upstream import Done, Head
 from hedgerow.planner.simulation.world import Targets, Times
+from hedgerow.report.words import percent
 from tests.unit.lab_support import Bench, Client, in_lab
 
 CONFIG = """\
@@ -146,6 +147,19 @@ def test_hedges_save_requests_that_hang() -> None:
     assert hanging.hedged.p95 is not None
     assert hanging.hedged.p95 < 10.0
     assert hanging.hedged.hedges > 0.3 * hanging.hedged.requests
+
+
+def test_the_verdict_is_of_the_trouble_and_then_of_all() -> None:
+    found = simulated("hang", f"{{delay: 3s, budget: 40%, {ANY_LATENESS}}}", "{first_token: 30s}")
+    hanging, text = phase(found, "hanging"), found.verdict.text
+    assert text.startswith("Hedging pays in 'hanging': ")
+    first, then = text.split(" In all phases together ")
+    assert f"{percent(hanging.hedged.extra)} more attempts (cap: 40% of requests" in first
+    assert f"{percent(found.total.hedged.extra)} more attempts" in then
+    assert simulated("shift").verdict.text.partition(":")[0].endswith(" in 'just after' and 'later'")
+    assert " here: " in simulated("diurnal").verdict.text  # where nothing is usual, or all is, it is of the whole
+    lost = "{about: -, phases: [{name: usual}, {name: down, primary: {faults: 'hang:1'}, backups: {faults: 'hang:1'}}]}"
+    assert "more than 1 % fail with hedging and without it, so that there is no p99" in simulated(lost).verdict.text
 
 
 def test_a_learned_delay_follows_a_shift() -> None:

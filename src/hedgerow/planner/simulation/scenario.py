@@ -80,6 +80,11 @@ class Phase(Model):
     primary: Weather = Weather()
     backups: Weather = Weather()
 
+    @property
+    def usual(self) -> bool:
+        """Whether nothing happens in it."""
+        return (self.rate, self.slower, self.primary, self.backups) == (1.0, 1.0, Weather(), Weather())
+
 
 class Limits(Model):
     """Requests that a target takes in a `window`, as so many times those that usually come in it.

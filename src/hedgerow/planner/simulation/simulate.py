@@ -49,13 +49,7 @@ def simulate(
     runs = _Runs(staged, scenario, times, options, progress)
     without, hedged = runs.told(without_hedging(staged.policy)), runs.told(staged.policy)
     phases = runs.phases(without, hedged)
-    total = Phase(
-        name="all",
-        since=0.0,
-        seconds=times.total,
-        without=runs.numbers(without.tallies, times.total),
-        hedged=runs.numbers(hedged.tallies, times.total),
-    )
+    total = runs.phase("all", range(len(times.starts)), without, hedged)
     hedges, failovers = _capped(hedged.hedges), _capped(hedged.failovers)
     return Simulation(
         version=hedgerow.__version__,
@@ -72,7 +66,7 @@ def simulate(
         hedges=hedges,
         failovers=failovers,
         breakers=tuple(BreakerChange(each.target, each.state, each.at, each.why) for each in hedged.breakers),
-        verdict=verdict_of(staged.policy, total, phases, hedges, failovers),
+        verdict=verdict_of(staged.policy, total, phases, runs.trouble(without, hedged), hedges, failovers),
         notes=notes_of(staged, scenario, total.without),
     )
 
@@ -94,17 +88,28 @@ class _Runs:
 
     def phases(self, without: Told, hedged: Told) -> tuple[Phase, ...]:
         """Those of one name together."""
-        times, found = self._times, []
-        ends = [*times.starts[1:], times.total]
         names = [phase.name for phase in self._scenario.phases]
-        for name in dict.fromkeys(names):
-            which = [index for index, each in enumerate(names) if each == name]
-            seconds = sum(ends[index] - times.starts[index] for index in which)
-            sides = [[told.tallies[index] for index in which] for told in (without, hedged)]
-            both = [self.numbers(tallies, seconds) for tallies in sides]
-            since = times.starts[which[0]]
-            found.append(Phase(name=name, since=since, seconds=seconds, without=both[0], hedged=both[1]))
-        return tuple(found)
+        return tuple(
+            self.phase(name, [index for index, each in enumerate(names) if each == name], without, hedged)
+            for name in dict.fromkeys(names)
+        )
+
+    def trouble(self, without: Told, hedged: Told) -> Phase | None:
+        """All that is unlike the first phase, if that is a usual one; None where nothing is, or everything."""
+        phases = self._scenario.phases
+        which = [index for index, each in enumerate(phases) if not each.usual]
+        if not which or not phases[0].usual:
+            return None
+        name = "' and '".join(dict.fromkeys(phases[index].name for index in which))
+        return self.phase(name, which, without, hedged)
+
+    def phase(self, name: str, which: Sequence[int], without: Told, hedged: Told) -> Phase:
+        """Those of the scenario's phases with these indices, together."""
+        times = self._times
+        ends = [*times.starts[1:], times.total]
+        seconds = sum(ends[index] - times.starts[index] for index in which)
+        plain, raced = (self.numbers([told.tallies[index] for index in which], seconds) for told in (without, hedged))
+        return Phase(name=name, since=times.starts[which[0]], seconds=seconds, without=plain, hedged=raced)
 
     def numbers(self, tallies: Sequence[Tally], seconds: float) -> Numbers:
         """Of several phases together, which lasted so long."""

@@ -23,22 +23,34 @@ _ENOUGH = 1_000
 
 
 def verdict_of(
-    policy: Policy, total: Phase, phases: Sequence[Phase], hedges: Capped | None, failovers: Capped | None
+    policy: Policy,
+    total: Phase,
+    phases: Sequence[Phase],
+    trouble: Phase | None,
+    hedges: Capped | None,
+    failovers: Capped | None,
 ) -> Verdict:
-    """Of the whole, and what to know of single phases."""
+    """Of the trouble, or of the whole where there is none, and what to know of single phases."""
     if not total.hedged.hedges and not policy.chain:
         return Verdict("off", _why_none(total.hedged))
-    word = _judged(total)
+    judged, where = (total, "here") if trouble is None else (trouble, f"in '{trouble.name}'")
+    word = _judged(judged)
     begins: dict[Word, str] = {
-        "pays": "Hedging pays here",
-        "little": "Hedging buys little here",
-        "hurts": "Hedging hurts here",
+        "pays": f"Hedging pays {where}",
+        "little": f"Hedging buys little {where}",
+        "hurts": f"Hedging hurts {where}",
     }
-    launched, cap = (total.hedged.failovers, failovers) if policy.chain else (total.hedged.hedges, hedges)
-    share = percent(launched / max(total.hedged.requests, 1))
+    cap = failovers if policy.chain else hedges
     capped = "no cap on their number" if cap is None else f"cap: {cap.words}"
-    text = f"{begins[word]}: {_changes(total)}, for {share} more attempts ({capped})."
-    return Verdict(word, " ".join([text, *_more(total, phases, word)]))
+    text = f"{begins[word]}: {_changes(judged)}; it takes {_launched(policy, judged)} more attempts ({capped})."
+    if trouble is not None:
+        text += f" In all phases together {_changes(total)}, with {_launched(policy, total)} more attempts."
+    return Verdict(word, " ".join([text, *_more(judged, total, phases, word)]))
+
+
+def _launched(policy: Policy, phase: Phase) -> str:
+    hedged = phase.hedged
+    return percent((hedged.failovers if policy.chain else hedged.hedges) / max(hedged.requests, 1))
 
 
 def _why_none(hedged: Numbers) -> str:
@@ -75,21 +87,21 @@ def _failures(phase: Phase) -> str:
 def _p99(phase: Phase) -> str:
     before, after = phase.without.p99, phase.hedged.p99
     if before is None and after is None:
-        return "there is no p99, with or without, as more than 1 % fail"
+        return "more than 1 % fail with hedging and without it, so that there is no p99"
     if before is None:
-        return f"p99 is {seconds(after)}, where without more than 1 % fail"
+        return f"p99 is {seconds(after)}, where without hedging more than 1 % fail"
     if after is None:
-        return f"more than 1 % fail, where without p99 is {seconds(before)}"
+        return f"more than 1 % fail, where without hedging p99 is {seconds(before)}"
     return f"p99 goes from {seconds(before)} to {seconds(after)} ({change(after / before - 1.0)})"
 
 
-def _more(total: Phase, phases: Sequence[Phase], word: Word) -> Iterator[str]:
+def _more(judged: Phase, total: Phase, phases: Sequence[Phase], word: Word) -> Iterator[str]:
     before, after = total.without, total.hedged
     if before.load is not None and after.load is not None:
         yield f"The servers' load goes from {percent(before.load)} to {percent(after.load)}."
     if len(phases) > 1 and word != "hurts":
         for phase in phases:
-            if phase.hedged.requests >= _ENOUGH and _judged(phase) == "hurts":
+            if phase.name != judged.name and phase.hedged.requests >= _ENOUGH and _judged(phase) == "hurts":
                 yield f"Not in '{phase.name}': there {_changes(phase)}."
     limited = after.limited.get("hedge", 0)
     if limited:
