@@ -55,7 +55,7 @@ def hedged(
 ) -> Flown:
     """Of requests whose first attempt and hedge would take these times, `rate` of them a second."""
     at = (np.arange(len(first)) / rate).tolist()
-    return flown(Resampled([first, second]), rules(delay, limits), at)
+    return flown(Resampled([first, second], [0.0, 0.0]), rules(delay, limits), at)
 
 
 def even(count: int) -> Floats:

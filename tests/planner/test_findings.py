@@ -87,7 +87,12 @@ def out(log: Log) -> Log:
 
 def failing(log: Log) -> Log:
     failed = (log.target == 1) & (np.random.default_rng(2).random(N) < 0.05)
-    return replace(log, failed=failed, ttft=np.where(failed, np.nan, log.ttft))
+    ttft, failed_after = np.where(failed, np.nan, log.ttft), np.where(failed, 0.2, np.nan)
+    return replace(log, failed=failed, ttft=ttft, failed_after=failed_after)
+
+
+def failing_untimed(log: Log) -> Log:
+    return replace(failing(log), failed_after=None)
 
 
 def slower(log: Log) -> Log:
@@ -121,6 +126,11 @@ def doubled(log: Log) -> Log:
         (slow_together, {"correlated"}, "a and b are slow at the same time (rank correlation 0.7"),
         (out, {"outage"}, "a was out once; at the longest (13.1 minutes, 50 attempts"),
         (failing, {"failing"}, "4.9 % of the attempts at b failed"),
+        (
+            failing_untimed,
+            {"failing", "failure_times"},
+            "Of 589 failures at b (4.9 % of its attempts) the log does",
+        ),
         (longer, {"slow_because_long"}, "prompt size explains"),
         (slower, {"changed"}, "a has changed: its p50 was 978 ms in the first half of the log and 1.58 s"),
         (

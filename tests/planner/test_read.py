@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from hedgerow.errors import ConfigError
 from hedgerow.planner.columns import guessed
 from hedgerow.planner.log import TORN
 from hedgerow.planner.read import read
+from hedgerow.planner.world import failing
 
 
 def written(tmp_path: Path, text: str, name: str = "log.csv") -> list[Path]:
@@ -136,3 +139,13 @@ def test_a_file_of_no_use_says_what_is_missing(tmp_path: Path, name: str, text: 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no such file"):
         read([tmp_path / "none.csv"])
+
+
+def test_failures_take_as_long_as_their_rows_say(tmp_path: Path) -> None:
+    """The whole time if there is one, which zero is not, else that to the first token."""
+    rows = ["1,0.5,0.9,200", "2,,0.02,500", "3,0.3,,500", "4,,0,500", "5,,,timeout", "6,0.2,90000,500"]
+    log, _ = read(written(tmp_path, "at,ttft_s,total_s,status\n" + "\n".join(rows) + "\n"))
+    assert log.failed_after is not None
+    assert log.failed_after.tolist() == pytest.approx([nan, 0.02, 0.3, nan, nan, nan], nan_ok=True)
+    assert failing(log).tolist() == pytest.approx([0.16, 0.02, 0.3, 0.16, 0.16, 0.16])  # else the median of the others
+    assert failing(replace(log, failed_after=None)).tolist() == [0.5] * 6  # or that of the answers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import msgspec
@@ -276,3 +277,17 @@ def test_a_delay_that_nobody_renews_is_held_to_its_budget() -> None:
     assert stale > 0.9 * value_at(found.routes[0].without, 0.99)
     wanted = np.ones(60, dtype=bool)
     assert judging._paid(wanted, 0.05, 20.0).sum() == 20 + 2  # as many as may start in a row, and a share of the others
+
+
+@pytest.mark.parametrize(("known", "pays"), [(True, False), (False, True)])
+def test_failures_that_are_over_at_once_make_no_tail_that_hedging_could_shorten(known: bool, pays: bool) -> None:
+    """With a tail of slow failures a hedge helps before they are over; who knows better must not promise that."""
+    generator = np.random.default_rng(3)
+    first, second = (generator.lognormal(-3.0, 0.2, 2_400) for _ in range(2))
+    first[generator.random(2_400) < 0.03] = inf
+    log = log_of(first, second)
+    took = np.where(log.failed, 0.005 if known else 1.0, np.nan)
+    (route,) = planned(replace(log, failed_after=took), backups=["two"]).routes
+    assert (route.recommended is not None) is pays
+    p99 = value_at(route.without, 0.99)
+    assert (p99 < 0.1) if known else (p99 > 1.0)

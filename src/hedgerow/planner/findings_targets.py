@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Finding
 from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics, quantile, without_size
+from hedgerow.planner.world import usual_failure
 from hedgerow.report.words import percent, pnn, seconds
 
 SMALL_TAIL = 4.0
@@ -22,6 +23,8 @@ CORRELATED = 0.3
 BURSTY = 0.2
 CLUSTERED = 3.0
 FAILING = 0.01
+UNKNOWN = 0.5
+"""Failures of unknown duration, as a share of those beyond the quantile in question, from which on they are told of."""
 CHANGED = 1.3
 TINY = 20
 """Answers below which nothing but their number is told of a target."""
@@ -51,6 +54,7 @@ def of_target(log: Log, of: TargetStatistics, target_quantile: float) -> Iterato
         yield from _bursty(of)
         yield from _changed(log, of)
     yield from _failures(log, of)
+    yield from _failure_times(log, of, target_quantile)
 
 
 def _needed(target_quantile: float) -> int:
@@ -161,6 +165,19 @@ def _failures(log: Log, of: TargetStatistics) -> Iterator[Finding]:
             f"failover at once, whatever the delay of hedges."
         )
         yield Finding("failing", "note", of.target, text)
+
+
+def _failure_times(log: Log, of: TargetStatistics, target_quantile: float) -> Iterator[Finding]:
+    """Where so many failures have no duration that the quantile may rest on what they are taken to take."""
+    own = log.of(log.target == list(log.targets).index(of.target))
+    unknown = int(own.failed.sum() if own.failed_after is None else (own.failed & np.isnan(own.failed_after)).sum())
+    if of.n and unknown >= max(UNKNOWN * (1 - target_quantile) * len(own), 3):
+        text = (
+            f"Of {unknown:,} failures at {of.target} ({percent(unknown / len(own))} of its attempts) the log does not "
+            f"say how long they took; {seconds(usual_failure(own))} is assumed. With so many, "
+            f"{pnn(target_quantile * 100)} rests on that, as a failover waits for the failure."
+        )
+        yield Finding("failure_times", "warning", of.target, text)
 
 
 def span(of: float) -> str:

@@ -15,7 +15,7 @@ from hedgerow.planner.log import Floats
 from hedgerow.planner.money import Money
 from hedgerow.planner.noise import cut_of
 from hedgerow.planner.plan import Budget, Choice, Option, Outcome
-from hedgerow.planner.scene import Backup, Scene, with_failover
+from hedgerow.planner.scene import Backup, Scene
 from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.trial import Flown, outcome_of
 from hedgerow.planner.verdict import About, Judged, pays, value_at
@@ -70,7 +70,7 @@ class Judging:
     def _independent(self, backup: Backup, share: float) -> Outcome:
         """The best delay of the very requests that are judged, so that its budget holds and it is never too low."""
         far = backup.far[self._rest]
-        own = with_failover(self._scene.own[self._rest], far)
+        own = self._scene.with_failover(backup.far)[self._rest]
         answered = np.isfinite(own)
         return self._fixed(own, far, best(own[answered], far[answered], share, self._target))
 

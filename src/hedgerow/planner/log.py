@@ -52,6 +52,8 @@ class Log:
     """Of each answer, 0 where it is not known; None: the log does not say."""
     usd: Floats | None = None
     """Dollars that each attempt cost, nan where that is not known; None: the log does not say."""
+    failed_after: Floats | None = None
+    """Seconds until those failed that did, nan where that is not known; None: the log does not say."""
 
     def __len__(self) -> int:
         return len(self.at)
@@ -68,4 +70,5 @@ class Log:
             request=self.request[which],
             output_tokens=None if self.output_tokens is None else self.output_tokens[which],
             usd=None if self.usd is None else self.usd[which],
+            failed_after=None if self.failed_after is None else self.failed_after[which],
         )

@@ -107,7 +107,8 @@ def _fetched(database: DuckDBPyConnection, timed: bool) -> dict[str, Any]:
         "from (select distinct target, endpoint from judged where bad is null)"
     )
     return database.execute(
-        "select sent, took, state = 'failed' as failed, input_tokens, output_tokens, usd, request, place "
+        "select sent, took, state = 'failed' as failed, coalesce(nullif(total, 0), ttft) as lasted, "
+        "input_tokens, output_tokens, usd, request, place "
         "from judged join places on judged.target = places.target "
         "and judged.endpoint is not distinct from places.endpoint "
         f"where bad is null order by {'sent, ' if timed else ''}judged.line"
@@ -127,6 +128,8 @@ def _arrays(
     failed = _filled(columns["failed"], False).astype(bool)
     at = _filled(columns["sent"], np.nan) if timed else np.arange(len(failed), dtype=np.float64)
     usd = _filled(columns["usd"], np.nan)
+    lasted = _filled(columns["lasted"], np.nan)
+    failed_after = np.where(failed & (lasted > 0.0) & (lasted <= LONGEST), lasted, np.nan)
     output_tokens = _filled(columns["output_tokens"], 0).astype(np.int64)
     return Log(
         at=at - at[0],
@@ -142,6 +145,7 @@ def _arrays(
         bad=dict(sorted(bad.items())),
         output_tokens=output_tokens if output_tokens.any() else None,
         usd=usd if not np.isnan(usd).all() else None,
+        failed_after=failed_after if not np.isnan(failed_after).all() else None,
     )
 
 

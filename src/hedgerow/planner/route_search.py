@@ -147,9 +147,9 @@ class RouteSearch:
             policy, places = policy_from(config), scene.places(backup)
             for number in rounds:
                 taken = (scene.own[part], backup.near[number][part])
-                trials.append(
-                    Trial(policy, places, taken, at, tokens, self._options.seed + number, scene.pace, self._watches)
-                )
+                failing = (scene.failing[part], backup.failing)
+                seed = self._options.seed + number
+                trials.append(Trial(policy, places, taken, failing, at, tokens, seed, scene.pace, self._watches))
         flown = iter(crew.fly(trials, words))
         return [[next(flown) for _ in rounds] for _ in configs]
 

@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Relation
 from hedgerow.planner.replay import REFRESH
-from hedgerow.planner.world import FAILS_AFTER, independent, neighbours
+from hedgerow.planner.world import failing, independent, neighbours, usual_failure
 from hedgerow.policy.plan import Candidate, Place
 
 LEAST = 40
@@ -36,17 +36,22 @@ class Backup:
     """A target that hedges may go to. Of each request seconds, inf where the attempt fails.
 
     `near`: drawn from those near in time, of the same prompt size, again and again; `far`: from any in the same part.
+    `failing`: seconds to a failure.
     """
 
     name: str
     relation: Relation
     near: tuple[Floats, ...]
     far: Floats
+    failing: float
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`own`: seconds of the primary's own record, inf where it failed. The first `split` requests are fitted on."""
+    """`own`: seconds of the primary's own record, inf where it failed, which took `failing`.
+
+    The first `split` requests are fitted on.
+    """
 
     log: Log
     primary: Log
@@ -55,6 +60,7 @@ class Scene:
     """Of the whole log."""
     split: int
     own: Floats
+    failing: Floats
     backups: tuple[Backup, ...]
 
     def __len__(self) -> int:
@@ -90,12 +96,11 @@ class Scene:
 
     def sure(self, backup: Backup) -> tuple[Floats, Floats]:
         """What primary and hedge take, for arithmetic: a failure is followed by an attempt at the backup at once."""
-        return with_failover(self.own, backup.near[0]), backup.near[0]
+        return self.with_failover(backup.near[0]), backup.near[0]
 
-
-def with_failover(own: Floats, other: Floats) -> Floats:
-    """Those that fail are asked of the other."""
-    return np.where(np.isfinite(own), own, FAILS_AFTER + other)
+    def with_failover(self, other: Floats) -> Floats:
+        """What the primary takes, where those that fail are asked of the other."""
+        return np.where(np.isfinite(self.own), self.own, self.failing + other)
 
 
 def places_of(names: Sequence[str]) -> list[Place]:
@@ -125,14 +130,14 @@ def scene_of(
         parts.backup(other, relation, count) for other, relation in relations if not only or log.targets[other] in only
     ]
     there = tuple(backup for backup in backups if backup is not None)
-    return Scene(log, primary, log.targets[target], len(everything), split, own, there)
+    return Scene(log, primary, log.targets[target], len(everything), split, own, failing(primary), there)
 
 
 class _Parts:
     """The part of a log that is fitted on and the rest: nothing of one is drawn for a request of the other."""
 
     def __init__(self, log: Log, primary: Log, split: int, seed: int) -> None:
-        self._seed, self._name = seed, log.targets
+        self._seed, self._name, self._log = seed, log.targets, log
         row = int(np.flatnonzero(log.target == primary.target[0])[split])
         self._pieces = [
             (log.of(slice(row)), primary.of(slice(split))),
@@ -145,7 +150,8 @@ class _Parts:
             return None
         chances = [np.random.default_rng((self._seed, target, number)) for number in range(draws + 1)]
         near = tuple(self._drawn(neighbours, target, chance) for chance in chances[:-1])
-        return Backup(self._name[target], relation, near, self._drawn(independent, target, chances[-1]))
+        after = usual_failure(self._log.of(self._log.target == target))
+        return Backup(self._name[target], relation, near, self._drawn(independent, target, chances[-1]), after)
 
     def _drawn(self, draw: Draw, target: int, chance: np.random.Generator) -> Floats:
         return np.concatenate([draw(log, primary, target, chance) for log, primary in self._pieces])

@@ -123,6 +123,7 @@ def judge(
             policy,
             places,
             [scene.own, *(found[name].near[number] for name in names[1:])],
+            [scene.failing, *(found[name].failing for name in names[1:])],
             scene.primary.at,
             scene.primary.input_tokens,
             options.seed + number,

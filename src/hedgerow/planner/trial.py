@@ -30,7 +30,8 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is to be tried: a policy, its places, what requests take at each of them, when they come, their prompts.
+    """What is to be tried: a policy, its places, what requests take at each of them or until they fail, when they come,
+    their prompts.
 
     `pace`: seconds between two looks at what was learned.
     """
@@ -38,6 +39,7 @@ class Trial:
     policy: Policy
     places: Sequence[Place]
     taken: Sequence[Floats]
+    failing: Sequence[Floats | float]
     at: Floats
     tokens: Ints
     seed: int
@@ -67,7 +69,12 @@ def fly(trial: Trial) -> Flown:
     """Let the engine do it."""
     draw = np.random.default_rng(trial.seed).random
     replay = Replay(
-        Resampled(trial.taken), trial.policy, trial.places, draw, health=Health(trial.watches), refresh=trial.pace
+        Resampled(trial.taken, trial.failing),
+        trial.policy,
+        trial.places,
+        draw,
+        health=Health(trial.watches),
+        refresh=trial.pace,
     )
     told = replay.run(trial.at.tolist(), trial.tokens.tolist())
     sizes = {

@@ -15,24 +15,38 @@ from hedgerow.planner.log import Floats, Ints, Log
 from hedgerow.planner.statistics import NEAR, size_of
 
 _FAILED = Failure(FailureClass.SERVER_ERROR, "it failed in the log")
-FAILS_AFTER = 1.0
-"""Seconds to a failure, of which logs do not say how long it took."""
 
 
 class Resampled:
     """What each request of a log would have taken at each of several targets.
 
     `taken[place][request]`: seconds, inf where the attempt fails. Place 0 is the primary's own record.
+    `failing`: of each place the seconds to a failure, of each request or of any.
     """
 
-    def __init__(self, taken: Sequence[Floats]) -> None:
+    def __init__(self, taken: Sequence[Floats], failing: Sequence[Floats | float]) -> None:
         self.taken = taken
         self._lists = [each.tolist() for each in taken]
+        self._failing = [np.broadcast_to(each, len(taken[0])).tolist() for each in failing]
 
     def attempt(self, request: int, place: int, _number: int, _now: float) -> tuple[float, Failure | None]:
         """As `replay.World`."""
         seconds = self._lists[place][request]
-        return (seconds, None) if seconds < inf else (FAILS_AFTER, _FAILED)
+        return (seconds, None) if seconds < inf else (self._failing[place][request], _FAILED)
+
+
+def usual_failure(own: Log) -> float:
+    """Seconds to a failure of one target: the median of those that are known, else that of its answers."""
+    known = np.empty(0) if own.failed_after is None else own.failed_after[~np.isnan(own.failed_after)]
+    some = known if len(known) else own.ttft[~own.failed]
+    return float(np.median(some)) if len(some) else 0.0
+
+
+def failing(own: Log) -> Floats:
+    """Of each attempt at one target the seconds it would take to fail: its own where it has and that is known."""
+    usual = usual_failure(own)
+    after = own.failed_after
+    return np.full(len(own), usual) if after is None else np.where(np.isnan(after), usual, after)
 
 
 def neighbours(log: Log, primary: Log, target: int, generator: np.random.Generator) -> Floats:
