@@ -104,3 +104,30 @@ def test_targets_that_are_slow_together_are_found() -> None:
 def test_a_target_with_one_attempt_goes_together_with_none() -> None:
     log = log_of(np.random.default_rng(8).lognormal(0.0, 1.0, 100), target=np.arange(100) // 99)
     assert pairings(replace(log, at=log.at / 100)) == []
+
+
+def test_where_length_explains_times_a_hedge_is_as_long() -> None:
+    generator = np.random.default_rng(9)
+    tokens = generator.lognormal(6.5, 1.0, 6_000).astype(np.int64)
+    log = log_of(0.2 + tokens / 1_500 * generator.lognormal(0.0, 0.1, 6_000), tokens=tokens)
+    near = neighbours(log, log, 0, generator)
+    slow = log.ttft > np.quantile(log.ttft, 0.98)  # as rare as the longest prompts
+    assert np.median(near[slow] / log.ttft[slow]) == pytest.approx(1.0, abs=0.1)
+    assert np.corrcoef(np.log(log.ttft), np.log(near))[0, 1] > 0.95
+
+
+def test_where_it_does_not_a_hedge_is_near_in_time_whatever_its_length() -> None:
+    """Spells of 15 requests are short for those who look for the like of each in length."""
+    generator = np.random.default_rng(10)
+    spells = np.repeat(generator.random(400) < 0.05, 15)
+    log = log_of(np.where(spells, 12.0, 1.0), tokens=generator.lognormal(6.5, 1.0, 6_000).astype(np.int64))
+    near = neighbours(log, log, 0, generator)
+    assert (near[spells] == 12.0).mean() > 0.85
+
+
+def test_failures_without_a_length_are_drawn_as_often_as_they_are() -> None:
+    generator = np.random.default_rng(11)
+    tokens = generator.lognormal(6.5, 1.0, 6_000).astype(np.int64)
+    failed = generator.random(6_000) < 0.1
+    log = log_of(np.where(failed, inf, tokens / 1_500), tokens=np.where(failed, 0, tokens))
+    assert np.isinf(neighbours(log, log, 0, generator)).mean() == pytest.approx(failed.mean(), abs=0.02)

@@ -15,8 +15,6 @@ from hedgerow.policy.latency.cells import SIZES
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 ENOUGH = 20
 """Different attempts of each of two targets that it takes to say how they go together."""
-NEAR = 5
-"""Places up to which another request of the same target counts as near in time."""
 
 
 class Quantile(msgspec.Struct, frozen=True):

@@ -151,17 +151,17 @@ def _not(about: About, judged: Sequence[Judged]) -> str:
 def _slow_alike(about: About, best: Judged, tried: str) -> str | None:
     """Where a hedge is as slow as what it is to help."""
     explained = about.statistics.explained
+    if explained is not None and explained >= _LONG:
+        return (
+            f"Do not hedge: requests are slow because they are long. Prompt size explains {percent(explained)} of the "
+            f"variance of their times, and a hedge is as long: {tried}."
+        )
     promised = 1.0 - value_at(best.option.independent, about.target) / best.before
     if promised > LITTLE and promised > _MORE * max(best.reach, 0.0):
         return (
             f"Do not hedge: what is slow here is slow together. Attempts that knew nothing of each other would make "
             f"{about.name} {shorter(promised)}, but a hedge at such times is slow too: {tried}. A backup that fails "
             f"apart from {about.statistics.target} might help."
-        )
-    if explained is not None and explained >= _LONG:
-        return (
-            f"Do not hedge: requests are slow because they are long. Prompt size explains {percent(explained)} of the "
-            f"variance of their times, and a hedge is as long: {tried}."
         )
     return None
 

@@ -1,4 +1,4 @@
-"""Upstreams that take as long as a log says: hedges are drawn from attempts near in time and of the same prompt size.
+"""Upstreams that take as long as a log says: hedges are drawn from attempts near in time and of like prompt size.
 
 So what is slow together stays slow together, as independent draws would not have it (see docs/evaluation.md).
 """
@@ -12,9 +12,17 @@ import numpy as np
 
 from hedgerow.events import Failure, FailureClass
 from hedgerow.planner.log import Floats, Ints, Log
-from hedgerow.planner.statistics import NEAR, size_of
+from hedgerow.planner.statistics import without_size
 
 _FAILED = Failure(FailureClass.SERVER_ERROR, "it failed in the log")
+NEAR = 5
+"""Attempts that may stand for a request, each half as often as the one that is nearer."""
+ALIKE = 0.22
+"""Lengths whose logarithms differ by so much, 25 %, are nearly the same."""
+_REACH = 16
+"""Places before and after that are looked at."""
+_CHUNK = 20_000
+"""Requests at once, for memory's sake."""
 
 
 class Resampled:
@@ -51,20 +59,14 @@ def failing(own: Log) -> Floats:
 
 def neighbours(log: Log, primary: Log, target: int, generator: np.random.Generator) -> Floats:
     """For each request of `primary` the time of an attempt at `target`: of the same request where there was one, else
-    of one of those nearest in time, with the same prompt size; never the request's own record.
+    of one of those nearest in time and, as far as it matters there, in prompt size; never the request's own record.
     """
     pool = log.of(log.target == target)
-    drawn = np.empty(len(primary))
-    sizes, own = size_of(pool.input_tokens), size_of(primary.input_tokens)
-    for size in np.unique(own):
-        asked = np.flatnonzero(own == size)
-        there = np.flatnonzero(sizes == size)
-        if len(there) < 2 * NEAR:  # too few of that size: of any
-            there = np.arange(len(pool))
-        same = len(primary) == len(pool) and target == primary.target[0]
-        place = np.searchsorted(there, asked) if same else np.searchsorted(pool.at[there], primary.at[asked])
-        drawn[asked] = _near(place, _times(pool)[there], generator)
-    return _paired(primary, pool, drawn)
+    same = len(primary) == len(pool) and target == primary.target[0]
+    near = _Near(pool, primary, same, generator)
+    taken = _times(pool)
+    drawn = [taken[near.drawn(slice(at, at + _CHUNK))] for at in range(0, len(primary), _CHUNK)]
+    return _paired(primary, pool, np.concatenate(drawn) if drawn else np.empty(0))
 
 
 def independent(log: Log, primary: Log, target: int, generator: np.random.Generator) -> Floats:
@@ -77,13 +79,65 @@ def _times(log: Log) -> Floats:
     return np.where(log.failed, inf, log.ttft)
 
 
-def _near(place: Ints, taken: Floats, generator: np.random.Generator) -> Floats:
-    last = len(taken) - 1
-    offset: Ints = generator.integers(1, NEAR + 1, len(place)) * generator.choice((-1, 1), len(place))
-    place = place + offset
-    place = np.where(place < 0, -place, place)
-    place = np.where(place > last, 2 * last - place, place)
-    return taken[np.clip(place, 0, last)]
+class _Near:
+    """Finds for requests of `own` attempts of `pool` that are near: around them in time, in length, and in time among
+    those of about their length. What one is worth against the other is told by how much length explains there.
+    """
+
+    def __init__(self, pool: Log, own: Log, same: bool, generator: np.random.Generator) -> None:
+        self._same, self._generator = same, generator
+        there = ~pool.failed
+        explained = without_size(np.log(np.maximum(pool.ttft[there], 1e-6)), pool.input_tokens[there])[1]
+        self._weight = explained / max(1.0 - explained, 1e-3) / ALIKE
+        self._gap = max(float(pool.at[-1] - pool.at[0]) / len(pool), 1e-9)
+        self._pool, self._own = pool.at, own.at
+        self._long = self._lengths(pool.input_tokens)
+        self._asked = self._long if same else self._lengths(own.input_tokens)
+        span = 2.0 * max(float(self._pool[-1]), float(own.at[-1]) if len(own) else 0.0) + 1.0
+        bands = [np.floor(each / ALIKE) * span for each in (self._long, self._asked)]
+        self._ways = [
+            _Order(self._pool, self._own, _REACH),
+            _Order(self._long, self._asked, _REACH // 2),
+            _Order(bands[0] + self._pool, bands[1] + self._own, _REACH // 2),
+        ]
+
+    def _lengths(self, tokens: Ints) -> Floats:
+        """As logarithms; those that are not known are as long as any other."""
+        known = tokens > 0
+        if not known.any():
+            return np.zeros(len(tokens))
+        filled = np.where(known, tokens, self._generator.choice(tokens[known], len(tokens)))
+        return np.log(filled)
+
+    def drawn(self, part: slice) -> Ints:
+        """Places in the pool, one of each of these requests."""
+        found: Ints = np.sort(np.concatenate([way.around(part) for way in self._ways], axis=1), axis=1)
+        apart = np.abs(self._pool[found] - self._own[part, None]) / self._gap
+        far = np.log1p(apart / _REACH) + self._weight * np.abs(self._long[found] - self._asked[part, None])
+        far[:, 1:][found[:, 1:] == found[:, :-1]] = inf  # in several orders, but once a choice
+        if self._same:
+            far[found == np.arange(len(self._own))[part, None]] = inf
+        rows = np.arange(len(found))
+        best = np.argpartition(far, NEAR - 1, axis=1)[:, :NEAR]
+        best = np.take_along_axis(best, np.argsort(np.take_along_axis(far, best, axis=1), axis=1), axis=1)
+        rank = np.minimum(self._generator.geometric(0.5, len(found)), NEAR) - 1
+        chosen: Ints = found[rows, best[rows, rank]]
+        return chosen
+
+
+class _Order:
+    """The attempts of a pool in the order of one thing, and where the requests stand in it."""
+
+    def __init__(self, pool: Floats, own: Floats, reach: int) -> None:
+        self._order = np.argsort(pool, kind="stable")
+        self._place = np.searchsorted(pool[self._order], own)
+        self._offsets = np.arange(-reach, reach + 1)
+
+    def around(self, part: slice) -> Ints:
+        """Of each request those before and after it; at an end some of them twice."""
+        places = np.clip(self._place[part, None] + self._offsets, 0, len(self._order) - 1)
+        around: Ints = self._order[places]
+        return around
 
 
 def _paired(primary: Log, pool: Log, drawn: Floats) -> Floats:
