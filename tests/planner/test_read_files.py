@@ -69,6 +69,15 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (list(log.ttft), list(log.targets), source.files) == ([0.5], ["all"], ("standard input",))
 
 
+def test_what_is_not_taken_is_named(tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text("at,ttft_s,Upstream Name,shade\n1,0.5,a,red\n")
+    notes = read([tmp_path / "day.csv"])[1].notes
+    assert "of no use here, as far as their names tell: the columns Upstream Name, shade" in notes
+    assert "target is the file's name, day, as no column is known to name one (--map target=COLUMN)" in notes
+    (tmp_path / "day.csv").write_text("at,ttft_s,target\n1,0.5,a\n")
+    assert read([tmp_path / "day.csv"])[1].notes == ("`at` is taken as seconds, by the size of its numbers",)
+
+
 def test_files_of_several_kinds_are_one_log(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("at,model,ttft_ms\n2,a,500\n")
     (tmp_path / "b.jsonl").write_text(
@@ -179,7 +188,7 @@ def test_an_error_without_a_status_is_a_failure(tmp_path: Path) -> None:
     ("files", "says"),
     [
         ({}, "no log is in this folder; the names of logs end with csv"),
-        ({"a.csv": "at,ttft_s\n"}, "there are no rows in it"),
+        ({"a.csv": "at,ttft_s\n"}, r"a\.csv: there are no rows in it"),
         ({"a.csv": "at,ttft_s\n1,-1\n2,x\n"}, r"none of the 2 rows can be used: a negative latency \(1\), no latency"),
         ({"a.csv": "at,ttft_s,status\n1,1,500\n"}, "no row has a latency to plan by: 1 are failures"),
         ({"a.json": "[[1, 2], [3, 4]]"}, "no column of it is a latency; it has no rows with names"),

@@ -35,6 +35,8 @@ THREADS = 4
 """More would need more memory: each has buffers for two of the longest rows."""
 _SAMPLE = 10_000
 """Rows that units are told by."""
+_NAMED = 12
+"""Columns not taken that are named."""
 _MINUTE = 60.0
 _EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 _NAIVE = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d*)?)?)?$"
@@ -61,7 +63,11 @@ def read(
         files = found(given, Path(name))
         for number, file in enumerate(files):
             reading.take(file, number / len(files), 1 / len(files))
-        log, started_at = log_of(database, reading.torn)
+        try:
+            log, started_at = log_of(database, reading.torn)
+        except ConfigError as error:
+            names = ", ".join(file.name for file in files)
+            raise ConfigError([f"{names}: {problem}" for problem in error.problems]) from None
         notes = (*reading.notes, *_failures(database))
         nothing = _empty(database)
     return replace(log, notes=notes), Source(
@@ -162,6 +168,8 @@ class _Reading:
             there = ", ".join(names) or "no rows with names"
             missing = f"{file.name}: no column of it is a latency; it has {there}. Say which: --map ttft=COLUMN:ms"
             raise ConfigError([missing])
+        if shape is GENERIC:
+            self.notes.update(dict.fromkeys(_left(file, names, mapped)))
         fallback = "all" if "target" in mapped else _stem(file)
         return Taken(content, shape, self._with_units(content, mapped), fallback)
 
@@ -244,6 +252,16 @@ def _is_open(content: Table, column: Column) -> bool:
 def _is_naive(content: Table, column: Column) -> bool:
     kind = content.columns[column.name]
     return kind.startswith(DATED) and not kind.endswith("TIME ZONE")
+
+
+def _left(file: File, names: Sequence[str], mapped: Mapping[str, Column]) -> Iterator[str]:
+    """What was not found, or found to be of no use."""
+    used = {column.name for column in mapped.values()}
+    if left := [name for name in names if name not in used]:
+        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        yield f"of no use here, as far as their names tell: the columns {', '.join(left[:_NAMED])}{more}"
+    if "target" not in mapped:
+        yield f"target is the file's name, {_stem(file)}, as no column is known to name one (--map target=COLUMN)"
 
 
 def _stem(file: File) -> str:
