@@ -140,6 +140,7 @@ def test_too_short_a_log_recommends_nothing_and_says_how_long_it_should_be() -> 
     (empty,) = planned(log_of(lognormal(6, 60))).routes
     assert (empty.options, empty.recommended) == ((), None)
     assert "60 requests of one" in empty.verdict
+    assert "holds 1 request of one" in planned(log_of(lognormal(6, 1))).routes[0].verdict
 
 
 def test_slow_because_long_is_told_from_bad_luck() -> None:

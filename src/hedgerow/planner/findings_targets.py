@@ -11,7 +11,7 @@ from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Finding
 from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics, quantile, without_size
 from hedgerow.planner.world import usual_failure
-from hedgerow.report.words import percent, pnn, seconds
+from hedgerow.report.words import counted, percent, pnn, seconds
 
 SMALL_TAIL = 4.0
 """p99/p50 below which hedging buys little: some 5 % of the p99 for 5 % more requests, on recorded endpoints."""
@@ -40,7 +40,8 @@ def too_small(statistics: Sequence[TargetStatistics], target_quantile: float) ->
     elif tiny:
         most = max(each.n for each in statistics)
         text = (
-            f"No target has more than {most} answers; {pnn(target_quantile * 100)} needs {_needed(target_quantile):,}."
+            f"No target has more than {counted(most, 'answer')}; {pnn(target_quantile * 100)} needs "
+            f"{_needed(target_quantile):,}."
         )
         yield Finding("few_samples", "stop", None, text)
 

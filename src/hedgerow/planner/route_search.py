@@ -23,6 +23,7 @@ from hedgerow.planner.scene import Backup, Scene
 from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.trial import Crew, Flown, Trial, outcome_of
 from hedgerow.planner.verdict import recommended, value_at
+from hedgerow.report.words import counted
 
 if TYPE_CHECKING:
     from hedgerow.planner.search import Options
@@ -51,8 +52,9 @@ def too_short(log: Log, target: int, quantile: float) -> Route:
         without=outcome_of([Flown(own.ttft, none, none, none, ())], quantile),
         options=(),
         recommended=None,
-        verdict=f"Not known whether hedging pays: this log holds {len(own)} requests of {log.targets[target]}, too few "
-        "to fit anything on one part of them and judge it on the rest. Do not hedge on its word.",
+        verdict=f"Not known whether hedging pays: this log holds {counted(len(own), 'request')} of "
+        f"{log.targets[target]}, too few to fit anything on one part of them and judge it on the rest. "
+        "Do not hedge on its word.",
         heat=(),
         timeline=(),
         curves=(),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hedgerow.planner.noise import Cut
 from hedgerow.planner.plan import Option, Outcome
 from hedgerow.planner.statistics import TargetStatistics
-from hedgerow.report.words import change, money, percent, pnn, seconds
+from hedgerow.report.words import change, counted, money, percent, pnn, seconds
 
 SMALL = 0.05
 """A quantile that becomes shorter by less is not worth a setting;"""
@@ -139,8 +139,8 @@ def _not(about: About, judged: Sequence[Judged]) -> str:
     """Why not to hedge: the first reason that holds."""
     if about.few:
         return (
-            f"Not known whether hedging pays: with {about.judged:,} requests to judge by, {about.name} hangs on a few. "
-            f"Do not hedge on this log's word; about {about.needed:,} requests in all would be enough."
+            f"Not known whether hedging pays: with {counted(about.judged, 'request')} to judge by, {about.name} hangs "
+            f"on a few. Do not hedge on this log's word; about {about.needed:,} requests in all would be enough."
         )
     best = max(judged, key=lambda each: each.cut.value)
     extra = percent(best.option.expected.extra)

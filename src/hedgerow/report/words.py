@@ -60,6 +60,11 @@ def about(count: float) -> int:
     return ceil(count / unit) * unit
 
 
+def counted(count: int, what: str) -> str:
+    """1 request, 2,000 requests."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def pnn(percentile: float) -> str:
     """p99, p99.9."""
     return f"p{percentile:g}"
