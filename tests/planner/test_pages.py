@@ -23,10 +23,10 @@ from hedgerow.planner import words
 from hedgerow.planner.config import policy_of
 from hedgerow.planner.fragment import fragment
 from hedgerow.planner.page import render
-from hedgerow.planner.plan import Plan
+from hedgerow.planner.plan import Budget, Plan
 from hedgerow.planner.schema import FILE, schema
 from hedgerow.planner.terminal import show
-from tests.planner.made import plan, route
+from tests.planner.made import option, outcome, plan, route
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -93,6 +93,13 @@ def test_who_has_too_few_requests_is_told_that_nothing_is_known_and_what_to_coll
     assert dict(words.options(found, scarce).rows)["pays"][1] == "not known"
     assert "2 % more does not pay" in shown(enough, 130)
     assert "Leave hedging off" in shown(enough, 130)
+
+
+def test_extra_attempts_beyond_the_budget_are_explained() -> None:
+    assert "hedge.burst" not in words.basis(route())
+    greedy = option(Budget(share=0.05), 0.05, "auto", expected=outcome(1.0, 0.06))
+    text = words.basis(msgspec.structs.replace(route(), options=(greedy,)))
+    assert "by the 50 hedges that may start at once (hedge.burst), here 2.5 % of the requests" in text
 
 
 def test_the_json_is_as_its_schema_says() -> None:

@@ -26,7 +26,7 @@ _TARGET, _SOON, _LATE = 0.99, 0.05, 30.0
 """The defaults of `hedge.target`, `min_delay` and `max_delay`."""
 _FIRST_TOKEN, _TOTAL = 60.0, 600.0
 """Those of the route's `timeouts`."""
-_BURST = 50
+BURST = 50
 """That of `hedge.burst`."""
 _SAMPLES, _AGE, _OLDEST = 1_000, 1_800.0, 86_400.0
 """Those of `hedge.window`, and the most that its age may be."""
@@ -108,14 +108,14 @@ def _choice(scene: Scene, backup: Backup, delay: str, chance: float, share: floa
 
 def burst_of(scene: Scene, share: float) -> int:
     """How many hedges may start in a row: the default, or a fifth of what a short log pays for."""
-    return min(_BURST, max(2, round(share * scene.split / 5)))
+    return min(BURST, max(2, round(share * scene.split / 5)))
 
 
 def _budget(scene: Scene, share: float) -> dict[str, str]:
     """The share is all there is: nothing is earned by the minute, and in a short log less may start in a row."""
     burst = burst_of(scene, share)
     keys = {"hedge.budget": show_percent(round(share, 6)), "hedge.per_minute": "0"}
-    return keys if burst == _BURST else keys | {"hedge.burst": str(burst)}
+    return keys if burst == BURST else keys | {"hedge.burst": str(burst)}
 
 
 def _learning(scene: Scene, aims: Aims) -> dict[str, str]:

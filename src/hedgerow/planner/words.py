@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite, nan
 
+from hedgerow.planner.choices import BURST
 from hedgerow.planner.plan import Budget, Choice, Outcome, Plan, Route, Source
 from hedgerow.planner.statistics import Quantile, TargetStatistics
 from hedgerow.planner.verdict import few
@@ -154,7 +155,19 @@ def _usd(outcome: Outcome) -> str:
 def basis(route: Route) -> str:
     """What the numbers rest on."""
     first, rest = f"{route.fitted_on:,} of {route.requests:,}", f"{route.judged_on:,}"
-    return f"Chosen by the first {first} requests; all numbers are of the other {rest}, by the engine in virtual time."
+    told = f"Chosen by the first {first} requests; all numbers are of the other {rest}, by the engine in virtual time."
+    return " ".join([told, *_over(route)])
+
+
+def _over(route: Route) -> Iterator[str]:
+    """Why there may be more extra attempts than a budget says."""
+    over = [each for each in route.options if each.budget.share and each.expected.extra > each.budget.share]
+    if over and route.judged_on:
+        burst = max(int(dict(each.choice.config).get("hedge.burst", BURST)) for each in over)
+        yield (
+            f"Extra attempts may pass a budget by the {burst} hedges that may start at once (hedge.burst), here "
+            f"{percent(burst / route.judged_on)} of the requests; on a longer log that is next to nothing."
+        )
 
 
 def unknown(plan: Plan, route: Route) -> bool:
