@@ -23,7 +23,7 @@ from hedgerow.planner.search import Options, judge, plan
 from hedgerow.planner.verdict import value_at
 from hedgerow.policy.price import Price
 from hedgerow.policy.settings import Policy
-from hedgerow.report.words import percent
+from hedgerow.report.words import percent, seconds
 
 SOURCE = Source(
     files=("log.csv",),
@@ -169,6 +169,12 @@ def test_more_is_bought_only_where_it_shortens_the_tail_enough() -> None:
     route = planned(log_of(took), [Budget(share=share) for share in (0.03, 0.2)]).routes[0]
     assert [option.pays for option in route.options] == [True, True]
     assert route.recommended == 0
+    assert "Cheaper" not in route.verdict
+    wide = planned(log_of(lognormal(1), lognormal(2)), [Budget(share=share) for share in (0.02, 0.2)]).routes[0]
+    assert wide.recommended == 1
+    less = wide.options[0].expected
+    cheaper = f"makes it {seconds(value_at(less, 0.99))} for {percent(less.extra)} more requests."
+    assert cheaper in wide.verdict
 
 
 def test_however_many_processes_the_plan_is_the_same_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,13 +126,27 @@ def recommended(about: About, judged: Sequence[Judged]) -> tuple[int | None, str
     choice = options[best].choice
     where = "the same target" if choice.relation == "same target" else f"{choice.backup} ({choice.relation})"
     chance = "" if choice.probability >= 1.0 else f", {percent(choice.probability)} of those that reach it"
-    verdict = f"Hedge to {where}, delay {choice.delay}{chance}: {options[best].why}"
+    verdict = (
+        f"Hedge to {where}, delay {choice.delay}{chance}: {options[best].why}{_cheaper(about, judged, paying, best)}"
+    )
     if about.requests < about.needed:
         verdict += (
             f" {about.requests:,} requests are few for a {about.name}, so take it as likely, not as certain; "
             f"{about.needed:,} would be enough."
         )
     return best, verdict
+
+
+def _cheaper(about: About, judged: Sequence[Judged], paying: Sequence[int], best: int) -> str:
+    """Of those that pay the one that brings most for each extra attempt, where that is another, with fewer of them."""
+    most = max(paying, key=lambda index: judged[index].cut.value / max(judged[index].option.expected.extra, 1e-6))
+    option = judged[most].option
+    if option.expected.extra >= judged[best].option.expected.extra:
+        return ""
+    return (
+        f" Cheaper, and more for each attempt: delay {option.choice.delay} to {option.choice.backup} makes it "
+        f"{seconds(value_at(option.expected, about.target))} for {percent(option.expected.extra)} more requests."
+    )
 
 
 def _not(about: About, judged: Sequence[Judged]) -> str:
