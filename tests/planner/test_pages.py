@@ -29,6 +29,7 @@ from hedgerow.planner.terminal import show
 from tests.planner.made import option, outcome, plan, route
 
 ROOT = Path(__file__).resolve().parents[2]
+FIVE = Budget(share=0.05)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -165,6 +166,19 @@ def test_the_configuration_is_what_was_judged() -> None:
     assert drawn["azure"].targets == ("azure", "openai")  # who fails over without hedging goes on doing so
     assert "Without hedges openai still takes over where azure fails" in text
     assert "p99 8.4 s -> 6.75 s (-20 %) for 4.9 % extra attempts" in " ".join(text.replace("#", " ").split())
+
+
+def test_keys_that_nobody_asked_for_say_why_they_are_there() -> None:
+    own = {"hedge.delay": "auto", "hedge.per_minute": "0", "hedge.max_delay": "2m", "hedge.window.age": "2h"}
+    choice = msgspec.structs.replace(route().options[1].choice, config=(*own.items(), ("timeouts.first_token", "5m")))
+    only = msgspec.structs.replace(route(), options=(option(FIVE, 0.05, "auto", choice=choice),), recommended=0)
+    text = fragment(msgspec.structs.replace(plan(), routes=(only,)))
+    assert "      per_minute: 0  # the budget is all there is" in text
+    assert "      max_delay: 2m  # what is slow in the log takes longer than the default" in text
+    assert "        age: 2h  # requests are rare" in text
+    assert "      first_token: 5m  # longer than anything the log waited for" in text
+    assert "      delay: auto\n" in text
+    assert loads(text, {}).warnings == []
 
 
 def test_who_is_not_to_hedge_keeps_the_backup_that_was_tried() -> None:

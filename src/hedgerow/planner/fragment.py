@@ -13,6 +13,16 @@ from hedgerow.report.words import change, percent, seconds
 
 _WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.%-]*")
+_WHY: Mapping[str, str] = {
+    "hedge.per_minute": "the budget is all there is; by default one a minute comes on top",
+    "hedge.burst": "so many at once, beyond the share: few, as the log is short",
+    "hedge.rollout": "of the requests that wait so long, hedge only so many",
+    "hedge.max_delay": "what is slow in the log takes longer than the default; a delay as long means as good as never",
+    "hedge.window.age": "requests are rare: look back so far to know enough of them",
+    "timeouts.first_token": "longer than anything the log waited for; shorten it if you would give up sooner",
+    "timeouts.total": "likewise",
+}
+"""Why a key of a choice differs from its default."""
 _NAME = re.compile(r"(?!(?:true|false|null)$)[A-Za-z][\w.-]*", re.IGNORECASE)
 
 
@@ -81,7 +91,7 @@ def _route(plan: Plan, route: Route, names: Mapping[str, str]) -> Iterator[str]:
     yield f"  {json.dumps('*') if len(plan.routes) == 1 else names[route.primary]}:"
     yield f"    targets: [{', '.join(names[each] for each in asked)}]"
     keys = {"hedge.delay": "off"} if option is None else dict(option.choice.config)
-    yield from _nested([(key.split("."), value) for key, value in keys.items()], 4)
+    yield from _nested([(key.split("."), key, value) for key, value in keys.items()], 4)
 
 
 def _measured(plan: Plan, route: Route, option: Option) -> str:
@@ -98,16 +108,17 @@ def _measured(plan: Plan, route: Route, option: Option) -> str:
     )
 
 
-def _nested(keys: Sequence[tuple[Sequence[str], str]], indent: int) -> Iterator[str]:
-    """Sections with their keys, in the order in which they first come."""
-    for first in dict.fromkeys(path[0] for path, _ in keys):
-        own = [(path[1:], value) for path, value in keys if path[0] == first]
+def _nested(keys: Sequence[tuple[Sequence[str], str, str]], indent: int) -> Iterator[str]:
+    """Sections with their keys, in the order in which they first come; of each key what is left, all of it, a value."""
+    for first in dict.fromkeys(path[0] for path, _, _ in keys):
+        own = [(path[1:], key, value) for path, key, value in keys if path[0] == first]
         if own[0][0]:
             yield f"{' ' * indent}{first}:"
             yield from _nested(own, indent + 2)
         else:
-            value = own[0][1]
-            yield f"{' ' * indent}{first}: {value if _PLAIN.fullmatch(value) else json.dumps(value)}"
+            _, key, value = own[0]
+            why = f"  # {_WHY[key]}" if key in _WHY else ""
+            yield f"{' ' * indent}{first}: {value if _PLAIN.fullmatch(value) else json.dumps(value)}{why}"
 
 
 def _comment(text: str, indent: int = 0) -> Iterator[str]:
