@@ -79,6 +79,11 @@ def slow_together(log: Log) -> Log:
     return replace(log, ttft=shared, request=np.arange(N) // 2)
 
 
+def slow_spells_of_both(log: Log) -> Log:
+    spell = np.arange(N) // 200 % 20 == 3  # 5 % of the time, which is little to a rank correlation
+    return replace(log, ttft=np.where(spell, 12.0, 1.0) * log.ttft**0.4)
+
+
 def out(log: Log) -> Log:
     failed = log.failed.copy()
     failed[8_000:8_100:2] = True
@@ -124,6 +129,7 @@ def doubled(log: Log) -> Log:
         (long_prompts, {"slow_because_long"}, "At b prompt size explains 9"),
         (slow_spells, {"bursty"}, "Slow requests at a come together: after a slow one the next is"),
         (slow_together, {"correlated"}, "a and b are slow at the same time (rank correlation 0.7"),
+        (slow_spells_of_both, {"correlated", "bursty"}, "Slow requests at a come together"),
         (out, {"outage"}, "a was out once; at the longest (13.1 minutes, 50 attempts"),
         (failing, {"failing"}, "4.9 % of the attempts at b failed"),
         (

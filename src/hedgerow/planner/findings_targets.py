@@ -115,11 +115,8 @@ def _long(of: TargetStatistics) -> Iterator[Finding]:
 
 
 def _bursty(of: TargetStatistics) -> Iterator[Finding]:
-    # as many slow ones after slow ones as chance would give, and three standard deviations and two more
-    usual = 0.0025 * of.n
-    by_chance = (usual + 3 * sqrt(usual) + 2) / usual
     together = of.autocorrelation >= BURSTY and of.autocorrelation > 3 / sqrt(of.n)
-    if together or of.clustering >= max(CLUSTERED, by_chance):
+    if together or of.clustering >= max(CLUSTERED, _by_chance(of.n)):
         text = (
             f"Slow requests at {of.target} come together: after a slow one the next is {of.clustering:.1f} times as "
             f"likely to be slow (correlation {of.autocorrelation:.2f}). A hedge meets the same slow spell, and gains "
@@ -190,10 +187,18 @@ def of_pairing(of: Pairing) -> Iterator[Finding]:
     """What holds of two targets. That prompts are long at the same time is no reason; `slow_because_long` tells it."""
     known = of.same_size is not None
     correlation = of.same_size if of.same_size is not None else of.correlation
-    if correlation >= CORRELATED and correlation > 3 / sqrt(of.n):
+    if (correlation >= CORRELATED and correlation > 3 / sqrt(of.n)) or of.tail >= max(CLUSTERED, _by_chance(of.n)):
         text = (
             f"{of.first} and {of.second} are slow at the same time (rank correlation {correlation:.2f}"
-            f"{' among prompts of one size' if known else ''}): each is a worse backup for the other than its own "
-            f"numbers promise."
+            f"{' among prompts of one size' if known else ''}; both are among their slowest 5 % {of.tail:.1f} times as "
+            f"often as by chance): each is a worse backup for the other than its own numbers promise."
         )
         yield Finding("correlated", "warning", of.first, text)
+
+
+def _by_chance(n: int) -> float:
+    """How many times as often as it should two of the slowest 5 % may meet among so many: three standard deviations
+    and two more.
+    """
+    usual = 0.0025 * n
+    return (usual + 3 * sqrt(usual) + 2) / usual

@@ -89,6 +89,8 @@ class Pairing(msgspec.Struct, frozen=True):
     n: int
     correlation: float
     same_size: float | None = None
+    tail: float = 1.0
+    """How many times as often as by chance both are above their p95, what prompt sizes explain taken out."""
 
 
 def _tail(quantiles: Sequence[Quantile]) -> float:
@@ -223,8 +225,17 @@ def pairings(log: Log, within: float = 2.0) -> list[Pairing]:
                 continue
             whole = _rank_correlation(own[first].ttft[a], own[second].ttft[b])
             same = _rank_correlation(rest[first][a], rest[second][b]) if known else None
-            found.append(Pairing(log.targets[first], log.targets[second], len(a), whole, same))
+            times = rest if known else [each.ttft for each in own]
+            both = _both_slow(times[first][a], times[second][b])
+            found.append(Pairing(log.targets[first], log.targets[second], len(a), whole, same, both))
     return found
+
+
+def _both_slow(a: Floats, b: Floats) -> float:
+    """How many times as often as by chance both are above their p95."""
+    slow = [each > np.quantile(each, 0.95) for each in (a, b)]
+    chance = float(slow[0].mean() * slow[1].mean())
+    return float((slow[0] & slow[1]).mean()) / chance if chance else 1.0
 
 
 def _together(a: Log, b: Log, within: float) -> tuple[Ints, Ints]:
