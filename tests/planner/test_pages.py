@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,24 @@ def test_who_has_too_few_requests_is_told_that_nothing_is_known_and_what_to_coll
     assert dict(words.options(found, scarce).rows)["pays"][1] == "not known"
     assert "2 % more does not pay" in shown(enough, 130)
     assert "Leave hedging off" in shown(enough, 130)
+
+
+def test_a_delay_as_long_as_may_be_is_called_never() -> None:
+    assert "as good as never" not in shown(plan(), 130) + render(plan())
+    lazy = msgspec.structs.replace(route().options[1].choice, by_size=((0, 1.5, 1.0), (4_096, 30.0, 1.0)))
+    lost = msgspec.structs.replace(lazy, by_size=((0, 1.5, 1.0), (4_096, inf, 0.0)))
+    for choice, never in (
+        (lazy, True),
+        (lost, True),
+        (msgspec.structs.replace(lazy, config=(*lazy.config, ("hedge.max_delay", "2m"))), False),
+        (msgspec.structs.replace(lazy, delay="30s"), False),
+    ):
+        only = msgspec.structs.replace(route(), options=(option(FIVE, 0.05, "auto", choice=choice),), recommended=0)
+        found = msgspec.structs.replace(plan(), routes=(only,))
+        page = render(found)
+        told = "prompts of 4,096 tokens and more, up to the next size, wait for max_delay (30 s) at least"
+        assert (told in " ".join(shown(found, 130).split())) == never
+        assert page.count("as good as never") == (2 if never else 0)  # in words, and beside its dot
 
 
 def test_extra_attempts_beyond_the_budget_are_explained() -> None:

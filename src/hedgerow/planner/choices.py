@@ -22,7 +22,7 @@ _DIGITS = 3
 """Of a delay that a config has."""
 _GAIN = 0.01
 """Chance must make the quantile so much shorter than a fixed delay alone, to be worth its trouble."""
-_TARGET, _SOON, _LATE = 0.99, 0.05, 30.0
+_TARGET, _SOON, LATE = 0.99, 0.05, 30.0
 """The defaults of `hedge.target`, `min_delay` and `max_delay`."""
 _FIRST_TOKEN, _TOTAL = 60.0, 600.0
 """Those of the route's `timeouts`."""
@@ -126,7 +126,7 @@ def _learning(scene: Scene, aims: Aims) -> dict[str, str]:
     if aims.min_delay is not None and aims.min_delay != _SOON:
         keys["hedge.min_delay"] = show_duration(aims.min_delay)
     late = _late(scene) if aims.max_delay is None else aims.max_delay
-    if late != _LATE:
+    if late != LATE:
         keys["hedge.max_delay"] = show_duration(late)
     return keys | _window(scene)
 
@@ -135,7 +135,7 @@ def _late(scene: Scene) -> float:
     """The longest delay that may be learned: where a slow answer takes longer than the default, what that takes."""
     answered = scene.own[: scene.split][np.isfinite(scene.own[: scene.split])]
     slow = at_quantile(answered, _SLOW) if len(answered) else 0.0
-    return _LATE if slow <= _LATE else min(ceil(slow / _MINUTE) * _MINUTE, _HOUR)
+    return LATE if slow <= LATE else min(ceil(slow / _MINUTE) * _MINUTE, _HOUR)
 
 
 def _window(scene: Scene) -> dict[str, str]:

@@ -26,7 +26,7 @@ def _plots(plan: Plan, route: Route) -> dict[str, str]:
         "How long requests take": plots.distribution(plan, route),
         f"What extra attempts buy: {target}": plots.frontier(plan, route),
         f"{target} by fixed delay and budget, by arithmetic": plots.heat(plan, route),
-        "Where the budget goes": plots.allocation(route, own),
+        "Where the budget goes": plots.allocation(plan, route, own),
         "The log, hedged": plots.timeline(plan, route, () if own is None else own.outages),
     }
     return {caption: svg for caption, svg in found.items() if svg is not None}

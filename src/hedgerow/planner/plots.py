@@ -180,27 +180,32 @@ def timeline(plan: Plan, route: Route, outages: Sequence[Outage]) -> str | None:
     return out[0]
 
 
-def allocation(route: Route, statistics: TargetStatistics | None) -> str | None:
+def allocation(plan: Plan, route: Route, statistics: TargetStatistics | None) -> str | None:
     """Where the budget goes: the delay of each prompt size, beside what half and nearly all of its requests take."""
-    option = None if route.recommended is None else route.options[route.recommended]
-    if option is None or len(option.choice.by_size) < 2:
+    if route.recommended is None or len(route.options[route.recommended].choice.by_size) < 2:
         return None
+    choice = route.options[route.recommended].choice
     known = {each.least: each for each in statistics.by_size} if statistics is not None else {}
-    sizes = [each[0] for each in option.choice.by_size]
+    sizes = [each[0] for each in choice.by_size]
     with figure(6.2, 3.6, f"allocation {route.primary}") as (axes, out):
         places = np.arange(len(sizes))
         low, high = ([_quantile(known.get(size), p) for size in sizes] for p in (0.5, 0.99))
         axes.vlines(places, low, high, color=HOLDOUT, linewidth=5, alpha=0.6, label="p50 to p99 without hedging")
-        for place, (_, delay, chance) in enumerate(option.choice.by_size):
-            if isfinite(delay) and delay > 0.0:
-                axes.plot([place], [delay], "o", color=HEDGED, label="hedged after" if not place else None)
-                axes.annotate(f"{chance * 100:.0f} %", (place, delay), (7, -3), textcoords="offset points")
-        axes.set_xticks(places, [f"{size:,} +" if size else "any" for size in sizes])
+        for place, (_, delay, chance) in enumerate(choice.by_size):
+            never = words.waits_for_ever(choice, delay)
+            shown = words.latest(choice) if never else delay
+            if isfinite(shown) and shown > 0.0:
+                axes.plot([place], [shown], "o", color=HEDGED, fillstyle="none" if never else "full")
+                told = "as good as never" if never else f"{chance * 100:.0f} %"
+                axes.annotate(told, (place, shown), (7, -3), textcoords="offset points")
+        axes.plot([], [], "o", color=HEDGED, label="hedged after, with the share of those that wait so long")
+        axes.set_xticks(places, [f"{size:,} +" if size else f"below {sizes[1]:,}" for size in sizes])
         axes.margins(x=0.15)
         _times_up(axes)
-        axes.set_xlabel("prompt, from so many tokens; beside the dot: the share of those that wait so long")
+        axes.set_xlabel("tokens of the prompt")
+        axes.set_ylabel(words.measured(plan.source))
         axes.grid(visible=True, axis="y")
-        axes.legend()
+        axes.figure.legend(loc="outside lower center")
     return out[0]
 
 

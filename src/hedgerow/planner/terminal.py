@@ -43,7 +43,7 @@ def _route(plan: Plan, route: Route, console: Console) -> None:
         return
     sheet(console, words.options(plan, route))
     console.print(Text(words.basis(route), "dim"))
-    for name, text in words.LEGEND.items():
+    for name, text in words.legend(route):
         _aside(console, name, text, "dim", "dim")
     for name, why in words.not_paying(plan, route):
         _aside(console, name, why, "yellow")

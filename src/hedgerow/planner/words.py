@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite, nan
 
-from hedgerow.planner.choices import BURST
+from hedgerow.planner.choices import BURST, LATE
 from hedgerow.planner.plan import Budget, Choice, Outcome, Plan, Route, Source
 from hedgerow.planner.statistics import Quantile, TargetStatistics
 from hedgerow.planner.verdict import few
 from hedgerow.report.words import change, money, percent, pnn, seconds, when
+from hedgerow.units import parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +136,39 @@ def times(outcomes: Sequence[Outcome], target: float) -> list[tuple[str, list[st
 
 INDEPENDENT, ORACLE, STALE = "if independent", "at best", "never renewed"
 LEGEND: Mapping[str, str] = {
-    INDEPENDENT: "what arithmetic promises that takes a hedge for independent of the slow spell it is made in",
+    INDEPENDENT: "what arithmetic promises of one fixed delay if a hedge knows nothing of the slow spell it is made in "
+    "(usually too much; too little where delays by prompt size or failovers bring more than one delay can)",
     ORACLE: "of who knows beforehand which requests will be slow, within the same budget",
-    STALE: "of the one delay that suited the first part of the log, kept for the rest",
+    STALE: "of the one delay that suited the first part of the log, kept for the rest. By arithmetic, which no guard "
+    "holds back, so it is often the shorter one here; but it does not notice when times change",
 }
 """What rows of `options` mean, which are all of the quantile that is to be made short."""
+
+
+def legend(route: Route) -> Iterator[tuple[str, str]]:
+    """What rows mean, and of what is recommended the prompt sizes that are as good as never hedged."""
+    yield from LEGEND.items()
+    if route.recommended is None:
+        return
+    choice = route.options[route.recommended].choice
+    if sizes := [f"{least:,}" for least, wait, _ in choice.by_size if waits_for_ever(choice, wait)]:
+        told = (
+            f"prompts of {', '.join(sizes)} tokens and more, up to the next size, wait for max_delay "
+            f"({seconds(latest(choice))}) at least, which is as good as never: a hedge of a long prompt costs more, "
+            "and the budget goes where it helps most"
+        )
+        yield choice.delay, told
+
+
+def latest(choice: Choice) -> float:
+    """The longest delay that a rule may learn."""
+    said = dict(choice.config).get("hedge.max_delay")
+    return LATE if said is None else parse_duration(said) or LATE
+
+
+def waits_for_ever(choice: Choice, wait: float) -> bool:
+    """Whether a rule that learns has found that hedges of a size are not worth their cost."""
+    return choice.delay == "auto" and wait >= latest(choice) * 0.999
 
 
 def gain(without: Outcome, expected: Outcome, p: float) -> float | None:
