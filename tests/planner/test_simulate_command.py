@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,9 @@ def test_the_terminal_says_the_verdict_and_each_phase(folder: Path, capsys: pyte
     text = (folder / "it.txt").read_text()
     assert about("queue") in text
     assert "Hedging " in text
+    assert "one draw of many: --seed 2 shows how much of a difference is chance" in " ".join(text.split())
+    assert "beyond the share, of 50 that may be" in " ".join(text.split())
+    assert re.search(r"from 0:\d\d, for 0:\d\d", text)
     for words in ("usual", "busy", "usual again", "load", "10% of requests and 1 a minute, 50 at once"):
         assert words in text
 

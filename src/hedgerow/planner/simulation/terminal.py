@@ -64,7 +64,7 @@ def _times(found: Simulation) -> Table:
 
 
 def _span(phase: Phase) -> str:
-    return f"{clock(phase.since)} on, {clock(phase.seconds)}"
+    return f"from {clock(phase.since)}, for {clock(phase.seconds)}"
 
 
 def _time(each: Numbers, at: float | None) -> str:
@@ -74,7 +74,13 @@ def _time(each: Numbers, at: float | None) -> str:
 def _attempts(found: Simulation) -> Table:
     """Of the run with hedging; what is in brackets of the one without."""
     table = _table(
-        "with hedging", "hedges", "failovers", "breakers opened", "first elsewhere", "won elsewhere", "not hedged"
+        "with (without) hedging",
+        "hedges",
+        "failovers",
+        "breakers opened",
+        "a backup asked first",
+        "a backup answered",
+        "hedges held back",
     )
     primary = found.targets[0]
     for phase in _phases(found):
@@ -101,6 +107,7 @@ def _facts(found: Simulation) -> list[tuple[str, str]]:
         ("cap on failovers", _cap(found.failovers)),
         ("targets", f"{', '.join(found.targets)}: {found.law}"),
         ("simulated", f"{found.total.hedged.requests:,} requests at {found.rate:g} a second, seed {found.seed}, twice"),
+        ("uncertainty", f"one draw of many: --seed {found.seed + 1} shows how much of a difference is chance"),
     ]
     if held := found.total.hedged.held:
         facts.insert(3, ("not failed over", ", ".join(f"{reason} {count:,}" for reason, count in held.items())))
@@ -115,8 +122,8 @@ def _facts(found: Simulation) -> list[tuple[str, str]]:
 def _cap(cap: Capped | None) -> str:
     if cap is None:
         return "none"
-    ahead = f"at most {cap.most_at_once:.1f} of {cap.burst:g} ahead of what was earned"
-    return f"{cap.words}: {cap.launched:,} started, {ahead}"
+    beyond = f"at no time more than {cap.most_at_once:.1f} beyond the share, of {cap.burst:g} that may be"
+    return f"{cap.words}: {cap.launched:,} started, {beyond}"
 
 
 def _breakers(found: Simulation) -> list[str]:
