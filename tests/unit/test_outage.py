@@ -183,34 +183,53 @@ def test_what_cannot_work_is_refused(wrong: dict[str, Any]) -> None:
         ThrottleSettings(**wrong)
 
 
-WELL = ThrottleSettings(max_tokens=10.0, minimum=5, window=60.0)
+HALF = ThrottleSettings(max_tokens=10.0, minimum=10, window=60.0)
 
 
-def test_while_others_are_well_the_tokens_stop_nothing() -> None:
+def test_while_most_others_win_the_tokens_stop_nothing() -> None:
     """A primary that hangs for good is not left to itself because all of its requests are late."""
-    throttle = Throttle(WELL)
+    throttle = Throttle(HALF)
     for at in range(200):
         throttle.first(True, float(at))
-        assert throttle.refuses(float(at)) is None
-        throttle.other(False, float(at))
-    assert throttle.view(200.0).tokens == 0.0
-    for _ in range(19):
-        throttle.other(True, 200.0)
+        assert throttle.refuses(float(at)) is None or at == 4  # with five tokens of ten, and four that won
+        throttle.launched(float(at))
+        throttle.helped()
+    assert (throttle.view(200.0).tokens, throttle.view(200.0).throttled) == (0.0, False)
+    for _ in range(5):
+        throttle.launched(200.0)
     assert throttle.refuses(200.0) is None
-    for _ in range(2):
-        throttle.other(True, 200.0)
-    assert throttle.refuses(200.0) is not None  # more than a quarter of them are late, too
+    throttle.launched(200.0)
+    assert throttle.refuses(200.0) is not None  # of the last ten six have not won, hanging perhaps
+    assert throttle.view(200.0).throttled
+    throttle.helped()
+    assert throttle.refuses(200.0) is None
 
 
-def test_where_nothing_is_known_of_others_one_hedge_at_a_time_finds_out() -> None:
-    throttle = Throttle(WELL)
+def test_in_general_slowness_hedges_lose_to_what_began_sooner_and_stop() -> None:
+    throttle, hedges = Throttle(HALF), 0
+    for at in range(600):
+        throttle.first(True, float(at))
+        if throttle.refuses(float(at)) is None:
+            hedges += 1
+            throttle.launched(float(at))
+            if at % 50 == 0:
+                throttle.helped()
+    assert hedges <= 5 + 600 / 60
+
+
+def test_while_they_are_held_back_one_hedge_a_window_finds_out() -> None:
+    throttle = Throttle(HALF)
+    throttle.launched(0.0)
     told(throttle, True, 10)
-    tries = [at for at in range(60) if throttle.refuses(float(at)) is None]
-    assert tries == [0, 12, 24, 36, 48]  # every window / minimum
-    throttle.other(True, 60.0)
-    assert [at for at in range(60, 150) if throttle.refuses(float(at)) is None] == [120, 132, 144]  # it grew old
-    throttle.other(False, 150.0)
-    assert [throttle.refuses(150.0), throttle.refuses(150.0)] == [None, None]
+    tries: list[int] = []
+    for at in range(1, 400):
+        for _ in range(3):  # to ask changes nothing
+            assert throttle.holds(float(at)) is not None or len(tries) >= 4
+        if throttle.refuses(float(at)) is None:
+            tries.append(at)
+            throttle.launched(float(at))
+            throttle.helped()
+    assert tries == [60, 120, 180, 240, *range(241, 400)]  # four of five that won are enough
 
 
 @given(late=st.lists(st.booleans(), max_size=300), most=st.integers(1, 20), ratio=st.integers(1, 10))

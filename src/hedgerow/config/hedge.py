@@ -49,7 +49,7 @@ class Outage(Model):
 
     max_tokens: Annotated[float, number(1, 1_000)] = 20.0
     """Every slow or failed request takes one of so many tokens; below half of them nothing is hedged, until three \
-quarters are back or the further attempts are seen to be in time."""
+quarters are back or most of the latest further attempts won."""
     token_ratio: Annotated[float, number(0.001, 10)] = 1.0
     """What every request answered before its delay gives back: with 1 hedging goes on while no more than half are \
 late, with 0.5 a third, with 4 four fifths."""

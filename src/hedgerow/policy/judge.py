@@ -156,7 +156,7 @@ class Judge:
             self.spend.settle(ask.request_id, attempt, 0, 0, now)  # its number counts, its money was never spent
             return Refusal(Reason.SHADOW, f"to {backup.target} after {choice.delay:.3g} s ({choice.source})")
         if refusal is None:
-            self._lessons.further(ask.request_id, choice.delay)
+            self._lessons.further(ask.request_id, choice.delay, now)
         return refusal
 
     def late(self, ask: Ask, now: float) -> None:

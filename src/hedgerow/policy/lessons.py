@@ -58,9 +58,11 @@ class Lessons:
             if self.throttle is not None:
                 self.throttle.first(True, now)
 
-    def further(self, request_id: str, delay: float) -> None:
+    def further(self, request_id: str, delay: float, now: float) -> None:
         """Another attempt starts; after `delay` seconds without a first token it, too, is late."""
         self._of(request_id).delay = delay
+        if self.throttle is not None:
+            self.throttle.launched(now)
 
     def finished(self, request_id: str) -> None:
         """The request is over, in whatever way: nothing more will be told of it."""
@@ -85,6 +87,7 @@ class Lessons:
                 throttle.first(False, at)
         elif throttle is not None and further is not None and 0.0 < further.delay < inf:
             throttle.other(took > further.delay, at)
+            throttle.helped()
         if further is not None:
             further.won = FirstToken(request_id, attempt, target, role, launched_at, at, stream, input_tokens)
             self._decided(further)

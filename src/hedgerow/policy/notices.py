@@ -26,7 +26,7 @@ class Notices:
             told = notice.target, notice.stream, notice.straggles, notice.detail, notice.at
             yield DelayRuleChanged(self._route, *told)
         throttle = self._lessons.throttle
-        refusal = None if throttle is None else throttle.refuses(now)
+        refusal = None if throttle is None else throttle.holds(now)
         if (refusal is not None) is not self._throttled:
             self._throttled = refusal is not None
             yield HedgingThrottled(self._route, self._throttled, "" if refusal is None else refusal.detail, now)

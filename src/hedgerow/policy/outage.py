@@ -7,9 +7,9 @@ hedge starts. Other than there it takes `resume` of them to go on, so that hedgi
 A share of late requests of `token_ratio / (1 + token_ratio)` is what the balance bears: half at 1. It must be well
 above the share that is late in good times, which is 10 % where the delay is the 90th percentile.
 
-Other than there, too few tokens stop no hedge while further attempts are seen to be in time: then the first target is
-in trouble alone, hedges are what helps, and the budget bounds them. Where none has been seen, one is let through
-now and then to find out.
+Other than there, too few tokens stop no hedge while most of the further attempts win: then the first target is in
+trouble alone, hedges are what helps, and the budget bounds them. Where all are slow, most lose to the first attempt,
+which began sooner. While hedges are held back, one is let through now and then to find out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import msgspec
 from hedgerow.events import Reason
 from hedgerow.policy.plan import Refusal
 
+HELP = 0.5
+"""With fewer of the other attempts winning it is not the first target alone that is slow."""
 _TOKEN = 1_000_000
 """Balances are whole millionths of a token, so that nothing drifts."""
 
@@ -30,8 +32,8 @@ class ThrottleSettings(msgspec.Struct, frozen=True, gc=False):
     """When hedges stop in an outage; shares are in (0, 1], times in seconds.
 
     They stop with `max_tokens` / 2 or fewer and go on with `resume` x `max_tokens`; `token_ratio` is what a request in
-    time gives back. But not while at most half of `both_slow` of the other attempts are late or failed, of the last
-    `count` within `window`; with none of them known, a hedge starts every `window` / `minimum`.
+    time gives back. But not while `HELP` or more of the last `minimum` other attempts won; and after a `window`
+    without any, one may start.
     They stop as well while more than `both_slow` of the first attempts *and* of the others were late or failed,
     and go on when either is at half of that. None: what others do does not count, neither way. Raises `ValueError` for
     what cannot work.
@@ -80,6 +82,7 @@ class Throttle:
         "_first",
         "_full",
         "_half",
+        "_helped",
         "_others",
         "_resume",
         "_settings",
@@ -92,6 +95,7 @@ class Throttle:
         self._both_slow = False  # and of the shares
         self._tried_at = -inf
         self._first, self._others = _Late(settings.count), _Late(settings.count)
+        self._helped: deque[bool] = deque(maxlen=settings.minimum)
         self._set(settings)
         self._balance = self._full
 
@@ -119,40 +123,56 @@ class Throttle:
         """
         self._others.add(late, now)
 
+    def launched(self, now: float) -> None:
+        """A hedge or failover starts: as long as it has not won, it has not helped."""
+        self._tried_at = now
+        self._helped.append(False)
+
+    def helped(self) -> None:
+        """A hedge or failover has won."""
+        if False in self._helped:
+            self._helped[self._helped.index(False)] = True
+
     def refuses(self, now: float) -> Refusal | None:
-        """Why no hedge may start now, if so."""
-        if self._shut and not self._are_others_well(now):
-            tokens = f"{self._balance / _TOKEN:.3g} of {self._settings.max_tokens:g} tokens"
-            return Refusal(Reason.OUTAGE, f"too many requests are late or fail: {tokens} left")
+        """Why no hedge may start now, if so. Now and then one may though the tokens hold them back, to find out."""
+        refusal = self.holds(now)
+        return None if refusal is not None and self._shut and self._may_try(now) else refusal
+
+    def holds(self, now: float) -> Refusal | None:
+        """Why hedges are held back, if they are."""
         if self._are_both_slow(now):
             return Refusal(Reason.OUTAGE, "first attempts and others alike are late or fail")
+        if self._shut and not self._do_others_help():
+            tokens = f"{self._balance / _TOKEN:.3g} of {self._settings.max_tokens:g} tokens"
+            return Refusal(Reason.OUTAGE, f"too many requests are late or fail: {tokens} left")
         return None
 
-    def _are_others_well(self, now: float) -> bool:
-        """Whether other attempts are in time, or it is time to find out."""
+    def _do_others_help(self) -> bool:
+        """Whether most of the other attempts win: then the first target is in trouble alone."""
+        helped, settings = self._helped, self._settings
+        known = settings.both_slow is not None and 2 * len(helped) >= settings.minimum
+        return known and sum(helped) >= HELP * len(helped)
+
+    def _may_try(self, now: float) -> bool:
         settings = self._settings
-        if settings.both_slow is None:
-            return False
-        if (late := self._others.share(now, settings)) is not None:
-            return late <= settings.both_slow / 2.0
-        due = now - self._tried_at >= settings.window / settings.minimum
-        if due:
-            self._tried_at = now
-        return due
+        return settings.both_slow is not None and not self._both_slow and now - self._tried_at >= settings.window
 
     def reconfigure(self, settings: ThrottleSettings) -> None:
         """Go by other settings from now on, with the same share of the tokens left."""
         left, full = self._balance, self._full
         self._set(settings)
         self._first, self._others = self._first.of(settings.count), self._others.of(settings.count)
+        self._helped = deque(self._helped, settings.minimum)
         self._balance = self._full * left // full
         self._shut = self._balance <= self._half or (self._shut and self._balance < self._resume)
 
     def view(self, now: float) -> ThrottleView:
         """What it is up to."""
-        both_slow = self._are_both_slow(now)
-        shares = self._first.share(now, self._settings), self._others.share(now, self._settings)
-        return ThrottleView(self._shut or both_slow, both_slow, self._balance / _TOKEN, *shares)
+        both_slow, holds = self._are_both_slow(now), self.holds(now) is not None
+        for late in (self._first, self._others):
+            late.forget(now - self._settings.window)
+        shares = [late.share if late else None for late in (self._first, self._others)]
+        return ThrottleView(holds, both_slow, self._balance / _TOKEN, *shares)
 
     def _set(self, settings: ThrottleSettings) -> None:
         self._settings = settings
@@ -197,16 +217,21 @@ class _Late:
         if late:
             self._late += 1
 
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @property
+    def share(self) -> float:
+        """How many of them were late."""
+        return self._late / len(self._results)
+
     def above(self, limit: float, now: float, settings: ThrottleSettings) -> bool:
         """Whether enough are known, and more than this share were late."""
-        self._forget(now, settings)
+        self.forget(now - settings.window)
         return len(self._results) >= settings.minimum and self._late > limit * len(self._results)
 
-    def share(self, now: float, settings: ThrottleSettings) -> float | None:
-        self._forget(now, settings)
-        return self._late / len(self._results) if self._results else None
-
-    def _forget(self, now: float, settings: ThrottleSettings) -> None:
-        results, oldest = self._results, now - settings.window
+    def forget(self, oldest: float) -> None:
+        """Those of then or before."""
+        results = self._results
         while results and results[0][0] <= oldest:
             self._late -= results.popleft()[1]
