@@ -170,7 +170,7 @@ def test_a_refresh_that_fails_is_not_the_last() -> None:
             raise ZeroDivisionError
 
         when.__class__ = type(
-            "Failing", (type(when),), {"__slots__": (), "refreshing": lambda _self, now: failing(now)}
+            "Failing", (type(when),), {"__slots__": (), "refreshing": lambda _self, now, _pace: failing(now)}
         )
         loop_errors: list[object] = []
         town.loop.set_exception_handler(lambda _loop, context: loop_errors.append(context["exception"]))
@@ -266,8 +266,9 @@ class TestThrottle:
                 (),
                 {
                     "first": lambda _self, late, _now: heard.append(late),
-                    "other": lambda *_: None,
+                    **dict.fromkeys(("other", "launched", "helped"), lambda *_: None),
                     "refuses": lambda _self, now: throttle.refuses(now),
+                    "holds": lambda _self, now: throttle.holds(now),
                 },
             )()
             town.ask(**asked)  # type: ignore[arg-type]
@@ -312,11 +313,20 @@ class TestThrottle:
             town.pools["a"].scripts = [after(3.0)]
             town.ask()
 
-        town = play(story, {"a": HUNG}, {**LEARNING, "routes.<name>.hedge.outage.max_tokens": 20})
+        outage = {"routes.<name>.hedge.outage.max_tokens": 20, "routes.<name>.hedge.outage.both_slow": "off"}
+        town = play(story, {"a": HUNG}, {**LEARNING, **outage})
         during = [at for _, at in town.hedges if at < 62]
         assert len(during) == 9  # the tenth late one leaves half of the tokens
         assert set(town.refusals) == {Reason.OUTAGE}
         assert town.hedges[-1] == ("b", 102.0)
+
+    def test_a_target_that_hangs_alone_goes_on_to_be_hedged(self) -> None:
+        async def story(town: Town) -> None:
+            await town.steady(60, 1.0)
+
+        town = play(story, {"a": HUNG}, {**LEARNING, "routes.<name>.hedge.outage.max_tokens": 20})
+        assert len(town.hedges) == 60
+        assert not town.refusals
 
     def test_both_slow_stops_them_too(self) -> None:
         async def story(town: Town) -> None:
