@@ -130,6 +130,11 @@ def doubled(log: Log) -> Log:
         (slow_spells, {"bursty"}, "Slow requests at a come together: after a slow one the next is"),
         (slow_together, {"correlated"}, "a and b are slow at the same time (rank correlation 0.7"),
         (slow_spells_of_both, {"correlated", "bursty"}, "Slow requests at a come together"),
+        (
+            lambda log: replace(log, limited={"b": 0.075}),
+            {"rate_limited"},
+            "b turns 7.5 % of the attempts away (HTTP 429)",
+        ),
         (out, {"outage"}, "a was out once; at the longest (13.1 minutes, 50 attempts"),
         (failing, {"failing"}, "4.9 % of the attempts at b failed"),
         (

@@ -149,3 +149,10 @@ def test_failures_take_as_long_as_their_rows_say(tmp_path: Path) -> None:
     assert log.failed_after.tolist() == pytest.approx([nan, 0.02, 0.3, nan, nan, nan], nan_ok=True)
     assert failing(log).tolist() == pytest.approx([0.16, 0.02, 0.3, 0.16, 0.16, 0.16])  # else the median of the others
     assert failing(replace(log, failed_after=None)).tolist() == [0.5] * 6  # or that of the answers
+
+
+def test_attempts_that_are_turned_away_are_counted_by_target(tmp_path: Path) -> None:
+    words = ["200", "429", "HTTP 429", "RateLimitError", "500", "4290"]
+    rows = [f"{number},{target},0.5,{word}" for target in "ab" for number, word in enumerate(words)]
+    log, _ = read(written(tmp_path, "at,target,ttft_s,status\n" + "\n".join([*rows, "9,a,0.5,429"]) + "\n"))
+    assert log.limited == {"a": 4 / 7, "b": 0.5}

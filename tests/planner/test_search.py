@@ -298,3 +298,16 @@ def test_failures_that_are_over_at_once_make_no_tail_that_hedging_could_shorten(
     assert (route.recommended is not None) is pays
     p99 = value_at(route.without, 0.99)
     assert (p99 < 0.1) if known else (p99 > 1.0)
+
+
+def test_no_hedge_goes_to_a_target_that_turns_attempts_away() -> None:
+    """But to another that does not, if there is one."""
+    log = replace(log_of(lognormal(1), lognormal(2)), limited={"one": 0.12})
+    (route,) = planned(log).routes
+    assert {each.choice.backup for each in route.options} == {"two"}
+    assert only(planned(log)).pays
+    (route,) = planned(replace(log, limited={"one": 0.12, "two": 0.08})).routes
+    assert route.recommended is None
+    assert "one turns 12 % of the attempts away" in route.verdict
+    (route,) = planned(log, backups=["one"]).routes
+    assert (route.recommended, route.options[0].pays) == (None, False)

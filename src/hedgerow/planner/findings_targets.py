@@ -25,6 +25,8 @@ CLUSTERED = 3.0
 FAILING = 0.01
 UNKNOWN = 0.5
 """Failures of unknown duration, as a share of those beyond the quantile in question, from which on they are told of."""
+LIMITED = 0.05
+"""Share of HTTP 429 from which on a target is no backup: more attempts would only be turned away."""
 CHANGED = 1.3
 TINY = 20
 """Answers below which nothing but their number is told of a target."""
@@ -54,6 +56,7 @@ def of_target(log: Log, of: TargetStatistics, target_quantile: float) -> Iterato
         yield from _long(of)
         yield from _bursty(of)
         yield from _changed(log, of)
+    yield from _limited(log, of)
     yield from _failures(log, of)
     yield from _failure_times(log, of, target_quantile)
 
@@ -163,6 +166,15 @@ def _failures(log: Log, of: TargetStatistics) -> Iterator[Finding]:
             f"failover at once, whatever the delay of hedges."
         )
         yield Finding("failing", "note", of.target, text)
+
+
+def _limited(log: Log, of: TargetStatistics) -> Iterator[Finding]:
+    if (share := log.limited.get(of.target, 0.0)) >= LIMITED:
+        text = (
+            f"{of.target} turns {percent(share)} of the attempts away (HTTP 429). A hedge there is one attempt more "
+            f"than it takes already: do not hedge to it, ask for a higher limit or send less."
+        )
+        yield Finding("rate_limited", "warning", of.target, text)
 
 
 def _failure_times(log: Log, of: TargetStatistics, target_quantile: float) -> Iterator[Finding]:

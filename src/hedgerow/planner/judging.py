@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hedgerow.planner.choices import burst_of, fitted
 from hedgerow.planner.estimate import Estimate, best, hedged, oracle
+from hedgerow.planner.findings_targets import LIMITED
 from hedgerow.planner.log import Floats
 from hedgerow.planner.money import Money
 from hedgerow.planner.noise import cut_of
@@ -18,7 +19,7 @@ from hedgerow.planner.plan import Budget, Choice, Option, Outcome
 from hedgerow.planner.scene import Backup, Scene
 from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.trial import Flown, outcome_of
-from hedgerow.planner.verdict import About, Judged, pays, value_at
+from hedgerow.planner.verdict import About, Judged, pays, turned_away, value_at
 from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.latency.cells import SIZES
 
@@ -32,7 +33,9 @@ class Judging:
         self._scene, self._money, self._target, self._seed = scene, money, target, seed
         self._backups = {backup.name: backup for backup in scene.backups}
         self._rest = slice(scene.split, None)
-        self.about = About(target, scene.requests, len(scene) - scene.split, statistics)
+        away = {backup.name: scene.log.limited.get(backup.name, 0.0) for backup in scene.backups}
+        limited = away if min(away.values()) >= LIMITED else {}
+        self.about = About(target, scene.requests, len(scene) - scene.split, statistics, limited)
 
     def option(
         self, budget: Budget, share: float, choice: Choice, before: Sequence[Flown], flown: Sequence[Flown]
@@ -48,7 +51,10 @@ class Judging:
         set_once = best(*fitted(self._scene, backup), share, target)
         stale = self._fixed(own, near, set_once, share, burst_of(self._scene, share))
         money = self._money[choice.backup]
+        limited = self._scene.log.limited.get(choice.backup, 0.0)
         paid, why = pays(self.about, cut, without, expected, None if money is None else money.bill(rest))
+        if limited >= LIMITED:
+            paid, why = False, turned_away(choice.backup, limited)
         option = Option(
             budget=budget,
             choice=msgspec.structs.replace(choice, by_size=_by_size(flown[0])),

@@ -54,6 +54,8 @@ class Log:
     """Dollars that each attempt cost, nan where that is not known; None: the log does not say."""
     failed_after: Floats | None = None
     """Seconds until those failed that did, nan where that is not known; None: the log does not say."""
+    limited: Mapping[str, float] = field(default_factory=dict)
+    """Share of the attempts of the whole file, by target, turned away for there being too many (HTTP 429), if any."""
 
     def __len__(self) -> int:
         return len(self.at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 LONGEST = 86_400.0
 """Seconds; what took longer is no latency."""
 MOST_TARGETS = 500
+_LIMITED = r"(?i)^\s*(http[ _-]?)?429(\D.*)?$|rate.?limit|too.?many.?requests"
 EPOCH = 1e8
 """Times before are no Unix times, but seconds of some other clock."""
 NO_FIRST = "no time to the first token, where most rows have one"
@@ -43,6 +45,7 @@ def log_of(database: DuckDBPyConnection, torn: int) -> tuple[Log, float | None]:
     which = np.array([targets.index(name) for name in names.values()], dtype=np.int64)
     columns = _fetched(database, timed)
     log = _arrays(columns, targets, which, bad, read + torn, timed=timed, of_first=of_first)
+    log = replace(log, limited=_limited(database, names))
     started_at = float(columns["sent"][0]) if timed else None
     return log, started_at if started_at is None or started_at > EPOCH else None
 
@@ -99,6 +102,16 @@ def _names(database: DuckDBPyConnection) -> dict[tuple[str, str | None], str]:
         (target, endpoint): f"{target} {endpoint}" if endpoint and places[target] > 1 else target
         for target, endpoint in pairs
     }
+
+
+def _limited(database: DuckDBPyConnection, names: Mapping[tuple[str, str | None], str]) -> dict[str, float]:
+    """Of each target the share of attempts that were turned away, by what the log says of failures."""
+    away = f"state = 'failed' and regexp_matches(word, {text(_LIMITED)})"
+    shares = database.execute(
+        f"select target, endpoint, count(*) filter ({away}) / count(*) from judged where bad is null "
+        "group by 1, 2 order by 1, 2"
+    ).fetchall()
+    return {names[target, endpoint]: share for target, endpoint, share in shares if share}
 
 
 def _fetched(database: DuckDBPyConnection, timed: bool) -> dict[str, Any]:

@@ -71,6 +71,7 @@ LEDGER = Shape(
     {
         "first": 'case when lower("stream"::varchar) = \'false\' then null else "first_token_at" end',
         "request": '"process" || \':\' || "number"',
+        "status": "case when \"error_class\" = 'rate_limited' then '429' else \"outcome\" end",
     },
     [("\"error_class\" in ('fatal_request', 'content_policy')", REFUSED)],
 )

@@ -8,6 +8,7 @@ from math import inf
 
 import numpy as np
 
+from hedgerow.planner.findings_targets import LIMITED
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Relation
 from hedgerow.planner.replay import REFRESH
@@ -130,6 +131,8 @@ def scene_of(
         parts.backup(other, relation, count) for other, relation in relations if not only or log.targets[other] in only
     ]
     there = tuple(backup for backup in backups if backup is not None)
+    if not only:
+        there = tuple(backup for backup in there if log.limited.get(backup.name, 0.0) < LIMITED) or there
     return Scene(log, primary, log.targets[target], len(everything), split, own, failing(primary), there)
 
 

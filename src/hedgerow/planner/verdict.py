@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -51,12 +51,16 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a verdict goes by. `requests`: of the primary in all; `judged`: those that options were judged on."""
+    """What a verdict goes by. `requests`: of the primary in all; `judged`: those that options were judged on.
+
+    `limited`: the backups and the share of attempts that each turns away, where all turn away many.
+    """
 
     target: float
     requests: int
     judged: int
     statistics: TargetStatistics
+    limited: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -151,6 +155,8 @@ def _cheaper(about: About, judged: Sequence[Judged], paying: Sequence[int], best
 
 def _not(about: About, judged: Sequence[Judged]) -> str:
     """Why not to hedge: the first reason that holds."""
+    if about.limited:
+        return " ".join(["Do not hedge:", *(turned_away(name, share) for name, share in about.limited.items())])
     if about.few:
         return (
             f"Not known whether hedging pays: with {counted(about.judged, 'request')} to judge by, {about.name} hangs "
@@ -160,6 +166,12 @@ def _not(about: About, judged: Sequence[Judged]) -> str:
     extra = percent(best.option.expected.extra)
     tried = f"the best that was found makes {about.name} {shorter(best.cut.value)}, for {extra} more requests"
     return _slow_alike(about, best, tried) or _out_of_reach(about, best, tried)
+
+
+def turned_away(backup: str, share: float) -> str:
+    """Why not to hedge to a target that is asked too often already."""
+    away = f"{backup} turns {percent(share)} of the attempts away as too many (HTTP 429)"
+    return f"{away}, and each hedge would be one more."
 
 
 def _slow_alike(about: About, best: Judged, tried: str) -> str | None:
