@@ -145,6 +145,8 @@ def test_the_page_has_every_plot_and_needs_nothing_from_elsewhere() -> None:
         "The log, hedged",
     ]
     assert page.count("<svg") == len(captions)
+    assert re.findall(r'<svg role="img" aria-label="openai: (.*?)"', page) == captions
+    assert ">engine<" not in page
     assert not re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]*|<script|@import|url\((?!#)", page)
     assert "&lt;b&gt;too few&lt;/b&gt;" in page
     ids = re.findall(r' id="([^"]+)"', page)
@@ -157,6 +159,7 @@ def test_names_of_a_log_are_only_names() -> None:
     found = msgspec.structs.replace(plan(), routes=(only,))
     page = render(found)
     assert "<script" not in page
+    assert 'aria-label="$\\frac{1}$ &lt;/text&gt;' in page
     assert "$\\frac{1}$ &lt;/text&gt;" in page
     assert name in shown(found, 130)
 

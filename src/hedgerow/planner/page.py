@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from hedgerow.planner import plots, words
 from hedgerow.planner.plan import Plan, Route
 from hedgerow.report.html import rendered
@@ -29,4 +31,9 @@ def _plots(plan: Plan, route: Route) -> dict[str, str]:
         "Where the budget goes": plots.allocation(plan, route, own),
         "The log, hedged": plots.timeline(plan, route, () if own is None else own.outages),
     }
-    return {caption: svg for caption, svg in found.items() if svg is not None}
+    return {caption: _named(svg, f"{route.primary}: {caption}") for caption, svg in found.items() if svg is not None}
+
+
+def _named(svg: str, name: str) -> str:
+    """With what a screen reader says of it."""
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(name)}"', 1)

@@ -83,7 +83,7 @@ def frontier(plan: Plan, route: Route) -> str | None:
         return None
     without = words.value(route.without, target)
     lines = [
-        ("engine", [words.value(each.expected, target) for each in found], HEDGED, "o-"),
+        ("measured in virtual time", [words.value(each.expected, target) for each in found], HEDGED, "o-"),
         (words.INDEPENDENT, [words.value(each.independent, target) for each in found], MODEL, "s--"),
         (words.ORACLE, [each.oracle_p99 for each in found], EXTRA, "^:"),
     ]
@@ -197,7 +197,8 @@ def allocation(plan: Plan, route: Route, statistics: TargetStatistics | None) ->
             if isfinite(shown) and shown > 0.0:
                 axes.plot([place], [shown], "o", color=HEDGED, fillstyle="none" if never else "full")
                 told = "as good as never" if never else f"{chance * 100:.0f} %"
-                axes.annotate(told, (place, shown), (7, -3), textcoords="offset points")
+                beside, align = ((-7, -3), "right") if never else ((7, -3), "left")  # a long word, mostly at the end
+                axes.annotate(told, (place, shown), beside, textcoords="offset points", ha=align)
         axes.plot([], [], "o", color=HEDGED, label="hedged after, with the share of those that wait so long")
         axes.set_xticks(places, [f"{size:,} +" if size else f"below {sizes[1]:,}" for size in sizes])
         axes.margins(x=0.15)
