@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import ConfigError
-from hedgerow.planner import judging, trial
+from hedgerow.planner import judging, route_search, trial
 from hedgerow.planner import scene as scenes
 from hedgerow.planner.choices import Aims, candidates
 from hedgerow.planner.config import policy_of
 from hedgerow.planner.log import Floats, Log
-from hedgerow.planner.plan import Budget, Option, Plan, Source
+from hedgerow.planner.plan import Budget, Choice, Option, Plan, Source
 from hedgerow.planner.scene import Scene, places_of, scene_of
 from hedgerow.planner.search import Options, judge, plan
 from hedgerow.planner.verdict import value_at
@@ -158,8 +158,10 @@ def test_a_budget_in_money_is_kept_and_needs_prices() -> None:
     assert option.expected.usd_per_1000 == pytest.approx(10 * option.expected.extra)  # a hedge is a cent
     assert option.expected.usd_per_1000 == pytest.approx(0.5, rel=0.1)
     assert f"per 1,000 (+{percent(option.expected.extra)} of the bill)" in option.why
-    with pytest.raises(ConfigError, match="needs prices of one"):
+    with pytest.raises(ConfigError, match=r"needs prices of one$"):
         planned(log, [Budget(usd_per_1000=0.5)])
+    with pytest.raises(ConfigError, match="tow: the log has no such target; it has one"):
+        planned(log, prices={"tow": prices["one"]})
 
 
 def test_more_is_bought_only_where_it_shortens_the_tail_enough() -> None:
@@ -311,3 +313,18 @@ def test_no_hedge_goes_to_a_target_that_turns_attempts_away() -> None:
     assert "one turns 12 % of the attempts away" in route.verdict
     (route,) = planned(log, backups=["one"]).routes
     assert (route.recommended, route.options[0].pays) == (None, False)
+
+
+def test_a_larger_budget_is_offered_all_that_a_smaller_one_pays_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If its own ways were as bad as not to hedge, it would take those of the smaller."""
+
+    def few(scene: Scene, shares: Mapping[str, float], aims: Aims) -> list[Choice]:
+        found = candidates(scene, shares, aims)
+        off = [("hedge.delay", "off")]
+        return [msgspec.structs.replace(each, config=tuple(off)) for each in found] if shares["one"] > 0.1 else found
+
+    monkeypatch.setattr(route_search, "candidates", few)
+    less, more = planned(log_of(lognormal(1)), [Budget(share=0.05), Budget(share=0.2)]).routes[0].options
+    assert less.expected.extra > 0.01
+    assert more.choice == less.choice
+    assert value_at(more.expected, 0.99) == value_at(less.expected, 0.99)

@@ -82,7 +82,8 @@ class RouteSearch:
             return budget.share or 0.0
         money = self._money[backup]
         if money is None:
-            raise ConfigError([f"a budget in money needs prices of {self.scene.name} and {backup}"])
+            both = " and ".join(dict.fromkeys((self.scene.name, backup)))
+            raise ConfigError([f"a budget in money needs prices of {both}"])
         return max(money.share(budget.usd_per_1000, self.scene, self._backups[backup]), 0.001)
 
     @property
@@ -117,12 +118,18 @@ class RouteSearch:
         ways = [choice for choices in self._choices for choice in choices]
         configs = [(dict(choice.config), self._backups[choice.backup]) for choice in ways]
         words = f"trying {len(ways)} ways to hedge {self.scene.name}"
-        flown = iter(self._flown(crew, configs, words, self._tried))
+        flown = self._flown(crew, configs, words, self._tried)
         settled = slice(int((self._tried.stop - self._tried.start) * _SETTLED), None)
+        tried = [outcome_of([each.part(settled) for each in some], self._options.target) for some in flown]
+        own = [
+            shares[choice.backup]
+            for shares, choices in zip(self._shares, self._choices, strict=True)
+            for choice in choices
+        ]
         chosen = []
-        for shares, choices in zip(self._shares, self._choices, strict=True):
-            tried = [outcome_of([each.part(settled) for each in next(flown)], self._options.target) for _ in choices]
-            chosen.append(self._best(choices, tried, shares))
+        for shares in self._shares:  # what a smaller budget pays for, a larger one does
+            paid = [place for place, choice in enumerate(ways) if own[place] <= shares[choice.backup]]
+            chosen.append(self._best([ways[place] for place in paid], [tried[place] for place in paid], shares))
         return chosen
 
     def _best(self, choices: Sequence[Choice], tried: Sequence[Outcome], shares: Mapping[str, float]) -> Choice:

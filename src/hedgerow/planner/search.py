@@ -142,7 +142,7 @@ def judge(
 
 def _primaries(log: Log, options: Options) -> list[int]:
     counts = np.bincount(log.target, minlength=len(log.targets))
-    for name in options.backups:
+    for name in (*options.backups, *options.prices):
         _index(log, name)
     if options.primaries:
         return [_index(log, name) for name in options.primaries]
