@@ -156,3 +156,8 @@ def test_attempts_that_are_turned_away_are_counted_by_target(tmp_path: Path) -> 
     rows = [f"{number},{target},0.5,{word}" for target in "ab" for number, word in enumerate(words)]
     log, _ = read(written(tmp_path, "at,target,ttft_s,status\n" + "\n".join([*rows, "9,a,0.5,429"]) + "\n"))
     assert log.limited == {"a": 4 / 7, "b": 0.5}
+
+
+def test_one_is_success_and_zero_is_none(tmp_path: Path) -> None:
+    log, _ = read(written(tmp_path, "at,ttft_s,success\n1,0.5,1\n2,0.5,0\n3,0.5,1\n"))
+    assert log.failed.tolist() == [False, True, False]

@@ -21,7 +21,7 @@ OK, FAILED = "ok", "failed"
 _GOOD = (
     r"(?i)^\s*(ok|true|success|succeeded|successful|completed?|done|finished|default|debug|info|warning|won|kept|"
     r"rejected|failed_after_commit|stop|eos|length|end_turn|max_tokens|stop_sequence|tool_use|tool_calls|function_call|"
-    r"null|none|(http[ _-]?)?2\d\d(\.0|\D.*)?)?\s*$"
+    r"null|none|1(\.0)?|(http[ _-]?)?2\d\d(\.0|\D.*)?)?\s*$"
 )
 _REFUSED = r"(?i)^\s*(http[ _-]?)?4(0[0-79]|1\d|2[0-46-8]|31|51)(\.0|\D.*)?$"
 _CANCELLED = r"(?i)^\s*(499.*|client_gone|cancell?ed|aborted|client_closed.*)\s*$"
