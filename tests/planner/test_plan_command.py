@@ -189,11 +189,23 @@ def test_whoever_fails_more_than_the_quantile_allows_serves_worse() -> None:
         (["LOG", "--compare", "now.yaml", "--as", "a=east"], "--as a=east: no configuration has such a target"),
         (["LOG", "--compare", "now.yaml", "--write-config", "w.yaml"], "--write-config goes with no --compare"),
         (["LOG", "--as", "a=b"], "--as goes with --compare"),
+        (["LOG", "--output", "LOG"], "that is read from; name another file"),
+        (["LOG", "--output", "p.html", "--write-config", "p.html"], "both say p.html; name two files"),
     ],
 )
 def test_what_cannot_be_done_is_said(run: Run, log: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "now.yaml").write_text(COMPARED.replace("DELAY", "1s"))
     assert said in run(*[str(log) if each == "LOG" else each for each in arguments], code=2)
+
+
+def test_names_in_a_log_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
+    rows = (
+        f"2026-11-30T00:{at // 60:02}:{at % 60:02}Z,{0.5 + at % 7},\x1b]0;owned\x07\x1b[31mred" for at in range(300)
+    )
+    (tmp_path / "odd.csv").write_text("at,ttft_s,target\n" + "\n".join(rows) + "\n")
+    said = run(tmp_path / "odd.csv")
+    assert "\x1b]" not in said
+    assert r"\x1b]0;owned\x07\x1b[31mred" in said.replace("\n", "")
 
 
 @pytest.mark.parametrize(("missing", "extra"), [("duckdb", "planner"), ("numpy", "planner"), ("jinja2", "report")])

@@ -131,6 +131,7 @@ def plan(
     need("the planner", "planner", made, "numpy", "duckdb")
     logs, configs = _apart(logs, compare or [])
     _refuse(write_config, as_, comparing=bool(configs))
+    _spare([*logs, *configs], output, write_config)
     options = _options(budget, primary, backup, target_quantile, price, seed, jobs)
     reading = partial(_read, logs, map_ or [], timezone)
     if configs:
@@ -161,6 +162,16 @@ def _refuse(write_config: Path | None, names: list[str] | None, *, comparing: bo
         raise ConfigError([f"--write-config {write_config}: is there already; name another file"])
     if names and not comparing:
         raise ConfigError(["--as goes with --compare: it says which of the configurations' targets is meant"])
+
+
+def _spare(read: Sequence[str | Path], output: Path | None, write_config: Path | None) -> None:
+    """Nothing that is read is written over. Raises `ConfigError`."""
+    if output is None:
+        return
+    if write_config is not None and output.absolute() == write_config.absolute():
+        raise ConfigError([f"--output and --write-config both say {output}; name two files"])
+    if output.exists() and any(os.path.exists(each) and output.samefile(each) for each in read):
+        raise ConfigError([f"--output {output}: that is read from; name another file"])
 
 
 def _apart(files: Sequence[str], compare: Sequence[Path]) -> tuple[list[str], list[Path]]:

@@ -74,3 +74,8 @@ class Log:
             usd=None if self.usd is None else self.usd[which],
             failed_after=None if self.failed_after is None else self.failed_after[which],
         )
+
+
+def printable(text: str) -> str:
+    """The text with what could steer a terminal made visible: names in a log are anybody's."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

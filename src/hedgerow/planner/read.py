@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from hedgerow.errors import ConfigError
 from hedgerow.extras import install
 from hedgerow.planner.columns import DURATIONS, TIMES, Column, guessed, told
-from hedgerow.planner.log import Log
+from hedgerow.planner.log import Log, printable
 from hedgerow.planner.plan import Source
 from hedgerow.planner.read_files import File, found
 from hedgerow.planner.read_log import log_of
@@ -71,13 +71,13 @@ def read(
         notes = (*reading.notes, *_failures(database))
         nothing = _empty(database)
     return replace(log, notes=notes), Source(
-        files=tuple(file.name for file in files),
+        files=tuple(printable(file.name) for file in files),
         format=" + ".join(reading.formats),
-        columns=tuple(column for column in reading.columns if column[0] not in nothing),
+        columns=tuple((a, printable(b), c) for a, b, c in reading.columns if a not in nothing),
         read=log.read,
         used=len(log),
         bad=tuple(log.bad.items()),
-        notes=notes,
+        notes=tuple(map(printable, notes)),
         started_at=started_at,
         seconds=float(log.at[-1]) if log.timed else 0.0,
         of_first_token=log.of_first_token,

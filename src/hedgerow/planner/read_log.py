@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.errors import ConfigError
-from hedgerow.planner.log import CANCELLED, LATE_FIRST, NEGATIVE, OPEN, SUPERSEDED, TORN, Ints, Log
+from hedgerow.planner.log import CANCELLED, LATE_FIRST, NEGATIVE, OPEN, SUPERSEDED, TORN, Ints, Log, printable
 from hedgerow.planner.read_rows import FAILED, OK
 from hedgerow.planner.read_tables import text
 
@@ -151,7 +151,7 @@ def _arrays(
         input_tokens=np.maximum(_filled(columns["input_tokens"], 0).astype(np.int64), 0),
         target=which[_filled(columns["place"], 0)],
         request=_numbered(columns["request"]),
-        targets=targets,
+        targets=[printable(each) for each in targets],
         timed=timed,
         of_first_token=of_first,
         read=read,
