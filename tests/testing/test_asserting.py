@@ -62,9 +62,9 @@ def test_a_hedge_that_was_refused_says_why() -> None:
         return results[-1]
 
     result = run_virtual(main)
-    assert_not_hedged(result, reason="outage")
-    assert message(assert_hedged, result).startswith("not hedged (a hedge was due and not launched: outage)")
-    assert message(assert_not_hedged, result, reason="quota").startswith("the reason is outage, not quota")
+    assert_not_hedged(result, reason="budget")
+    assert message(assert_hedged, result).startswith("not hedged (a hedge was due and not launched: budget)")
+    assert message(assert_not_hedged, result, reason="quota").startswith("the reason is budget, not quota")
 
 
 def test_failovers_are_no_hedges_and_a_failed_call_has_no_winner() -> None:
