@@ -160,7 +160,8 @@ def test_a_faulty_file_keeps_the_old_one_and_says_why(labs: Labs) -> None:
         budget, unknown = sorted(told["error"]["problems"])
         assert "routes.fast.hedge.budget: got '110%'; expected a percentage between 0.1% and 100%" in budget
         assert "routes.fast.targest: unknown key; did you mean 'targets'?" in unknown
-        assert all(str(gateway.file) in problem and problem in gateway.log for problem in (budget, unknown))
+        assert all(str(gateway.file) in problem for problem in (budget, unknown))
+        until(lambda: all(problem in gateway.log for problem in (budget, unknown)))  # which a thread writes
         gateway.rewrite("targets: [")
         gateway.process.send_signal(signal.SIGHUP)
         until(lambda: gateway.log.count("nothing was changed") == 2)

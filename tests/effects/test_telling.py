@@ -127,7 +127,7 @@ def test_every_request_has_a_line(key: str, on: bool, form: str, upstream: Upstr
         whole_line = {"method": "POST", "path": "/v1/chat/completions", "status": 200, "route": "fast", "target": "a"}
         whole_line |= {"attempts": 1, "hedged": False, "stream": False, "outcome": "won", "model": "fast"}
         assert whole_line.items() <= told.items()
-        assert told["total_ms"] >= told["first_token_ms"] > 0
+        assert told["total_ms"] >= told["first_token_ms"] >= 0  # the loop's clock counts milliseconds
         assert told["bytes"] == len(completion("hi"))
         assert told["peer"].startswith("127.0.0.1:")
         assert told["request_id"].startswith("hr-")
