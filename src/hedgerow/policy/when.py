@@ -141,8 +141,7 @@ class When:
 
     def correlation(self, primary: str, backup: str) -> float:
         """How much the times of two such attempts go together."""
-        pairs = self._pairs.get((primary, backup))
-        return self._correlation(primary, backup) if pairs is None else pairs.estimate()
+        return self._together(primary, backup)[0]
 
     def _together(self, primary: str, backup: str) -> tuple[float, float]:
         """How much they go together, and the least that nothing speaks against."""

@@ -37,8 +37,9 @@ def size_of(input_tokens: int) -> int:
 class Learning(msgspec.Struct, frozen=True, gc=False):
     """How a route learns. Raises `ValueError` for what cannot work.
 
-    `window`: the most samples of a cell. `age`: seconds after which a sample is forgotten. `min_samples`: with fewer, a
-    cell asks its parent. `warmup`: with fewer samples of a target, nothing is known of it. "At least"s count.
+    `window`: the most samples of a cell, beside older ones that are like them (see `Window`). `age`: seconds after
+    which a sample is forgotten. `min_samples`: with fewer, a cell asks its parent. `warmup`: with fewer samples of a
+    target, nothing is known of it. "At least"s count.
     """
 
     window: int = 1000
