@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from hedgerow.policy.allocate import Cell, allocation
-from hedgerow.policy.latency.cells import LatencyModel
+from hedgerow.policy.latency.cells import LatencyModel, Seen
 from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.reissue import Aim, Reissue, Steps
 
@@ -84,6 +84,33 @@ class Planned(NamedTuple):
 
     choices: Sequence[Reissue]
     start: float = 1.0
+
+
+Inputs = tuple[Sequence[Kind], float, float]
+"""What is known of each kind, and of how much attempts go together: the likeliest and the least."""
+
+
+class KeptPlan(NamedTuple):
+    """What a plan was made of, for how many kinds of request, after so many samples of primary and backup."""
+
+    inputs: Inputs
+    of: int
+    seen: tuple[Seen, Seen]
+    start: float
+
+    def holds(self, kinds: int, seen: tuple[Seen, Seen]) -> bool:
+        """Whether it need not be made anew."""
+        known = bool(self.inputs[0]) and self.of == kinds
+        return known and not any(then.is_stale(now, then.held) for then, now in zip(self.seen, seen, strict=True))
+
+    def is_of(self, kinds: int, inputs: Inputs) -> bool:
+        """Whether it would be the same."""
+        before, after = self.inputs[0], inputs[0]
+        if self.of != kinds or self.inputs[1:] != inputs[1:] or len(before) != len(after):
+            return False
+        return all(
+            (a.sizes, a.primary, a.backup) == (b.sizes, b.primary, b.backup) for a, b in zip(before, after, strict=True)
+        )
 
 
 def planned(kinds: Sequence[Kind], correlation: float, aim: Aim, start: float = 1.0) -> Steps[Planned]:

@@ -18,6 +18,7 @@ from hedgerow.policy.ask import Ask
 from hedgerow.policy.auto import (
     PROMPTS,
     Cost,
+    KeptPlan,
     Kind,
     Planned,
     affordable,
@@ -29,7 +30,6 @@ from hedgerow.policy.auto import (
 from hedgerow.policy.cancelling import RAISE
 from hedgerow.policy.correlation import OTHER_PROVIDER, Pairs
 from hedgerow.policy.delay import Auto, Fixed, Off, Percentile, Slo, show
-from hedgerow.policy.kept_plan import KeptPlan
 from hedgerow.policy.latency.cells import SIZES, LatencyModel, Seen
 from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.objective import in_time

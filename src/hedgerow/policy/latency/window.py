@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from itertools import chain
 from math import inf, log
 
-from hedgerow.policy.latency.alike import Alike
 from hedgerow.policy.latency.distribution import Distribution
 
 ERROR = 0.01
@@ -165,6 +164,8 @@ def latest(windows: Sequence[Window], size: int, now: float) -> tuple[Counter[in
 
 def _with_alike(samples: Counter[int], size: int, older: Sequence[array[int]]) -> Counter[int]:
     """The samples of a full window and, going back, as many as look like them; they are judged by half windows."""
+    from hedgerow.policy.latency.alike import Alike  # for what has filled a window
+
     alike, found = Alike(samples), samples.copy()
     block: Counter[int] = Counter()
     for codes in older:
