@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.descriptors import opened
 from tests.e2e.support import GatewayProcess, chat, config
 from tests.e2e.upstream import LAST_CHUNK, SSE_HEAD, Received, Upstream, chunk, event
 
@@ -80,7 +80,7 @@ def test_nobody_else_can_read_a_key_of_the_configuration(folder: Path) -> None:
         seen = (proc / "cmdline").read_bytes() + (proc / "environ").read_bytes()
         assert b"serve\0--json-ready" in seen
         assert [key for key in (PROVIDER_KEY, HEADER, CLIENT_KEY, PROXY) if key.encode() in seen] == []
-        assert not [file for file in (proc / "fd").iterdir() if "memfd" in os.readlink(file)]
+        assert not [each for each in opened(process.pid) if "memfd" in each]
 
 
 def test_it_says_on_stderr_what_it_serves_and_ends_well_on_sigterm(folder: Path) -> None:

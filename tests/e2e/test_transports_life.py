@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -27,6 +26,7 @@ from hedgerow.errors import ConfigError
 from hedgerow.lab.process import LabProcess
 from hedgerow.transports.httpx2 import HedgeTransport, SyncHedgeTransport
 from hedgerow.transports.watch import Watch
+from tests.descriptors import open_sockets
 from tests.e2e.support import MESSAGES, Labs, config, script, until
 from tests.e2e.upstream import LAST_CHUNK, SSE_HEAD, Received, Upstream, always, chunk, completion, event, whole
 
@@ -57,13 +57,7 @@ def cancelled(labs: Sequence[LabProcess], ending: str, count: int = 1) -> None:
 def sockets() -> int:
     """Open sockets of this process."""
     gc.collect()
-    found = 0
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            found += os.readlink(f"/proc/self/fd/{number}").startswith("socket:")
-        except FileNotFoundError:
-            continue
-    return found
+    return open_sockets()
 
 
 def test_a_cancelled_caller_closes_both_attempts(labs: Labs) -> None:

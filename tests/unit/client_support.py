@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import os
 import ssl
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -18,6 +17,7 @@ from hedgerow.errors import UpstreamError
 from hedgerow.events import Headers
 from hedgerow.http.client import Origin, Pool, PoolSettings
 from hedgerow.http.upstream import Call
+from tests.descriptors import open_sockets
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.SelectorEventLoop,
@@ -45,15 +45,6 @@ def on_both_loops(test: Callable[[], Awaitable[None]]) -> Callable[[str], None]:
     functools.update_wrapper(run, test)
     del run.__dict__["__wrapped__"]  # pytest would read the parameters of the test itself
     return run
-
-
-def open_sockets() -> int:
-    """Sockets of this process; other files are left out, libuv keeps some for good."""
-    count = 0
-    for entry in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the descriptor of the listing itself
-            count += os.readlink(f"/proc/self/fd/{entry}").startswith("socket:")
-    return count
 
 
 class Recorder:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from hedgerow.events import Headers
 from hedgerow.http.client import Origin, Pool, PoolSettings
 from hedgerow.http.client_call import ClientCall
-from tests.unit.client_support import OK, Peer, Recorder, Server, ask, on_both_loops, open_sockets, until
+from tests.descriptors import open_sockets
+from tests.unit.client_support import OK, Peer, Recorder, Server, ask, on_both_loops, until
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n"
 FRUGAL = PoolSettings(redial=False)
