@@ -125,6 +125,53 @@ def test_where_it_does_not_a_hedge_is_near_in_time_whatever_its_length() -> None
     assert (near[spells] == 12.0).mean() > 0.85
 
 
+def whole_answers(generator: np.random.Generator, count: int = 6_000) -> tuple[Log, Floats]:
+    """A log of whole answers, and what second attempts at the same prompts, with as long answers, truly take."""
+    prompts, answers = (generator.lognormal(mean, 1.0, count).astype(np.int64) + 1 for mean in (6.5, 5.5))
+    usual = 0.5 + prompts / 5_000 + answers / 60
+    first, second = (usual * generator.lognormal(0.0, 0.15, count) for _ in range(2))
+    first[generator.random(count) < 0.02] *= 4.0
+    return replace(log_of(first, tokens=prompts), of_first_token=False, output_tokens=answers), second
+
+
+def test_a_hedge_of_a_long_answer_is_about_as_long() -> None:
+    log, truth = whole_answers(np.random.default_rng(12))
+    near = neighbours(log, log, 0, np.random.default_rng(13))
+    slow = log.ttft > np.quantile(log.ttft, 0.98)
+    assert np.median(near[slow] / truth[slow]) == pytest.approx(1.0, abs=0.1)
+    promised, real = (best(log.ttft, second, 0.05).p99 for second in (near, truth))
+    assert promised == pytest.approx(real, rel=0.03)
+    unknown = neighbours(replace(log, output_tokens=None), log, 0, np.random.default_rng(13))
+    assert best(log.ttft, unknown, 0.05).p99 < 0.8 * real  # what it would promise without
+
+
+def test_the_length_of_an_answer_does_not_matter_where_first_tokens_are_timed() -> None:
+    log, _ = whole_answers(np.random.default_rng(14))
+    streamed, unknown = (replace(log, of_first_token=True, output_tokens=of) for of in (log.output_tokens, None))
+    near, same = (neighbours(each, each, 0, np.random.default_rng(15)) for each in (streamed, unknown))
+    assert np.array_equal(near, same)
+    assert statistics_of(streamed)[0].explained_with_answers is None
+
+
+def test_how_much_the_lengths_of_prompts_and_answers_explain_together() -> None:
+    log, _ = whole_answers(np.random.default_rng(16))
+    assert log.output_tokens is not None
+    some = log.output_tokens * (np.arange(len(log)) % 4 > 0)  # of a fourth it is not known
+    found, partly = (statistics_of(replace(log, output_tokens=of))[0] for of in (log.output_tokens, some))
+    assert found.explained == pytest.approx(0.01, abs=0.01)
+    assert found.explained_with_answers == found.long == pytest.approx(0.9, abs=0.05)
+    assert partly.explained_with_answers == pytest.approx(0.75 * 0.9, abs=0.05)
+
+
+def test_a_backup_that_knows_prompt_sizes_stands_in_for_a_primary_that_does_not() -> None:
+    """A request of unknown size may be of any, not of the smallest."""
+    generator = np.random.default_rng(17)
+    tokens = np.where(np.arange(8_000) % 2, generator.lognormal(6.5, 1.0, 8_000), 0).astype(np.int64)
+    log = log_of(np.maximum(tokens, 100) / 1_000, tokens=tokens, target=np.arange(8_000) % 2)
+    near = neighbours(log, log.of(log.target == 0), 1, generator)
+    assert np.median(near) == pytest.approx(float(np.median(log.ttft[1::2])), rel=0.1)
+
+
 def test_failures_without_a_length_are_drawn_as_often_as_they_are() -> None:
     generator = np.random.default_rng(11)
     tokens = generator.lognormal(6.5, 1.0, 6_000).astype(np.int64)

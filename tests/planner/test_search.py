@@ -151,6 +151,15 @@ def test_slow_because_long_is_told_from_bad_luck() -> None:
     assert "because they are long" in route.verdict
 
 
+def test_long_answers_are_no_bad_luck_either() -> None:
+    answers = np.random.default_rng(7).lognormal(6.0, 1.0, 3_000).astype(np.int64) + 1
+    took = 0.3 + answers / 70 * np.random.default_rng(8).lognormal(0.0, 0.1, 3_000)
+    log = replace(log_of(took), of_first_token=False, output_tokens=answers)
+    route = planned(log).routes[0]
+    assert route.recommended is None
+    assert "because they are long. The length of the answer explains 9" in route.verdict
+
+
 def test_a_budget_in_money_is_kept_and_needs_prices() -> None:
     log = log_of(lognormal(1))
     prices = {"one": Price.parse(request_usd="0.01")}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from hedgerow.planner.findings_targets import of_pairing, of_target, span, too_small
+from hedgerow.planner.lengths import by_answers
 from hedgerow.planner.log import LATE_FIRST, NEGATIVE, REFUSED, SUPERSEDED, Log
 from hedgerow.planner.plan import Finding
 from hedgerow.planner.statistics import Pairing, TargetStatistics
@@ -125,8 +126,13 @@ def _of_times(log: Log) -> Iterator[Finding]:
 def _of_fields(log: Log) -> Iterator[Finding]:
     if not log.of_first_token:
         text = (
-            "The log has the time to the whole answer only. It grows with the length of the answer, which two attempts "
-            "share, while a stream is hedged by its first token: expect other delays there."
+            "The log has the time to the whole answer only, while a stream is hedged by its first token: expect other "
+            "delays there. It grows with the length of the answer, which two attempts share: "
+        )
+        text += (
+            "a hedge of a long answer is taken to be about as long."
+            if by_answers(log)
+            else "as the log does not say how long answers are, hedging gains less than this plan promises."
         )
         yield Finding("whole_answers", "warning", None, text)
     if len(log) and not (log.input_tokens > 0).any():

@@ -7,9 +7,10 @@ from math import inf, sqrt
 
 import numpy as np
 
+from hedgerow.planner.lengths import logs_of, without_length
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Finding
-from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics, quantile, without_size
+from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics, quantile
 from hedgerow.planner.world import usual_failure
 from hedgerow.report.words import counted, percent, pnn, seconds
 
@@ -109,12 +110,22 @@ def _small_tail(of: TargetStatistics) -> Iterator[Finding]:
 
 
 def _long(of: TargetStatistics) -> Iterator[Finding]:
-    if of.explained is not None and of.explained >= LONG:
+    if of.long is not None and of.long >= LONG:
         text = (
-            f"At {of.target} prompt size explains {percent(of.explained)} of how long answers take: slow ones are "
-            f"mostly long ones, and a hedge of these is as slow."
+            f"At {of.target} {explanation(of)} of how long answers take: slow ones are mostly long ones, and a hedge "
+            f"of these is as slow."
         )
         yield Finding("slow_because_long", "warning", of.target, text)
+
+
+def explanation(of: TargetStatistics) -> str:
+    """What makes requests of a target long, and how much of the variance of their times that explains."""
+    if of.explained_with_answers is None:
+        return f"prompt size explains {percent(of.explained or 0.0)}"
+    together = percent(of.explained_with_answers)
+    if of.explained is None:
+        return f"the length of the answer explains {together}"
+    return f"prompt size and the length of the answer explain {together} (prompt size alone {percent(of.explained)})"
 
 
 def _bursty(of: TargetStatistics) -> Iterator[Finding]:
@@ -130,12 +141,10 @@ def _bursty(of: TargetStatistics) -> Iterator[Finding]:
 
 def _changed(log: Log, of: TargetStatistics) -> Iterator[Finding]:
     took, sized = _took(log, of), ""
-    if of.explained is not None:  # prompts that grow are no change of a target
-        logs = np.log(np.maximum(took, 1e-6))
-        took, sized = (
-            np.exp(without_size(logs, _own(log, of).input_tokens)[0] + logs.mean()),
-            ", prompt sizes taken out",
-        )
+    if of.long is not None:  # prompts and answers that grow are no change of a target
+        own = _own(log, of)
+        took = np.exp(without_length(own)[0] + logs_of(own).mean())
+        sized = ", prompt sizes taken out" if of.explained_with_answers is None else ", lengths taken out"
     half = len(took) // 2
     for p in (0.5, 0.95):
         before, after = quantile(np.sort(took[:half]), p), quantile(np.sort(took[half:]), p)
@@ -202,8 +211,8 @@ def of_pairing(of: Pairing) -> Iterator[Finding]:
     if (correlation >= CORRELATED and correlation > 3 / sqrt(of.n)) or of.tail >= max(CLUSTERED, _by_chance(of.n)):
         text = (
             f"{of.first} and {of.second} are slow at the same time (rank correlation {correlation:.2f}"
-            f"{' among prompts of one size' if known else ''}; both are among their slowest 5 % {of.tail:.1f} times as "
-            f"often as by chance): each is a worse backup for the other than its own numbers promise."
+            f"{' among requests of one size' if known else ''}; both are among their slowest 5 % {of.tail:.1f} times "
+            f"as often as by chance): each is a worse backup for the other than its own numbers promise."
         )
         yield Finding("correlated", "warning", of.first, text)
 

@@ -9,6 +9,7 @@ from math import inf, nan, sqrt
 import msgspec
 import numpy as np
 
+from hedgerow.planner.lengths import by_answers, logs_of, without_length, without_size
 from hedgerow.planner.log import Floats, Ints, Log
 from hedgerow.policy.latency.cells import SIZES
 
@@ -57,6 +58,8 @@ class TargetStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
     `by_size`: of each prompt size that occurs. `explained`: the share of the variance of log latency that prompt size
     explains, and `size_correlation` the rank correlation of the two; None where sizes are not known.
+    `explained_with_answers`: the share that prompt size and length of the answer explain together, where only whole
+    answers are timed, else None.
     `autocorrelation`: of log latency with that of the request before, sizes taken out. `clustering`: how many times as
     likely a slow request (above p95) is right after a slow one.
     """
@@ -68,6 +71,7 @@ class TargetStatistics(msgspec.Struct, frozen=True, kw_only=True):
     by_size: tuple[SizeStatistics, ...]
     explained: float | None
     size_correlation: float | None
+    explained_with_answers: float | None = None
     autocorrelation: float
     clustering: float
     outages: tuple[Outage, ...]
@@ -77,11 +81,17 @@ class TargetStatistics(msgspec.Struct, frozen=True, kw_only=True):
         """p99 / p50."""
         return _tail(self.quantiles)
 
+    @property
+    def long(self) -> float | None:
+        """The share of the variance that is there because some requests are longer than others."""
+        return self.explained if self.explained_with_answers is None else self.explained_with_answers
+
 
 class Pairing(msgspec.Struct, frozen=True):
     """How two targets go together: rank correlation of the latencies of attempts at the same time.
 
-    `same_size`: the same with what prompt sizes explain taken out of both; None where sizes are not known.
+    `same_size`: the same with what prompt sizes explain taken out of both (and lengths of answers, where only whole
+    answers are timed); None where none are known.
     """
 
     first: str
@@ -90,7 +100,7 @@ class Pairing(msgspec.Struct, frozen=True):
     correlation: float
     same_size: float | None = None
     tail: float = 1.0
-    """How many times as often as by chance both are above their p95, what prompt sizes explain taken out."""
+    """How many times as often as by chance both are above their p95, what sizes explain taken out."""
 
 
 def _tail(quantiles: Sequence[Quantile]) -> float:
@@ -107,16 +117,16 @@ def _of_target(log: Log, target: int) -> TargetStatistics:
     own = log.of(log.target == target)
     good = ~own.failed
     took, sizes = own.ttft[good], own.input_tokens[good]
-    logs = np.log(np.maximum(took, 1e-6))
-    known = bool((sizes > 0).any())
-    residual, explained = without_size(logs, sizes) if known else (logs - logs.mean() if len(logs) else logs, None)
+    logs, known = logs_of(own.of(good)), bool((sizes > 0).any())
+    residual, together = without_length(own.of(good))
     return TargetStatistics(
         target=log.targets[target],
         n=len(took),
         failed=int(own.failed.sum()),
         quantiles=tuple(quantile(np.sort(took), p) for p in QUANTILES),
         by_size=tuple(_by_size(own)) if known else (),
-        explained=explained,
+        explained=without_size(logs, sizes)[1] if known else None,
+        explained_with_answers=together if by_answers(own) else None,
         size_correlation=_rank_correlation(took, sizes) if known else None,
         autocorrelation=_correlation(residual[:-1], residual[1:]),
         clustering=_clustering(residual),
@@ -157,18 +167,6 @@ def _by_size(own: Log) -> list[SizeStatistics]:
             )
         )
     return rows
-
-
-def without_size(logs: Floats, tokens: np.ndarray) -> tuple[Floats, float]:
-    """Log latencies without what their prompts' lengths explain, with mean 0, and the share that these explain."""
-    if len(logs) < 3:
-        return logs - logs.mean() if len(logs) else logs, 0.0
-    length = np.log(np.maximum(tokens, 1))
-    groups, which = np.unique(np.floor(length * 2), return_inverse=True)  # half an e-fold each: no shape is assumed
-    means = np.bincount(which, weights=logs) / np.bincount(which)
-    residual = logs - means[which]
-    whole = float(logs.var())
-    return residual, 0.0 if whole == 0.0 or len(groups) < 2 else 1.0 - float(residual.var()) / whole
 
 
 def _correlation(a: Floats, b: Floats) -> float:
@@ -215,8 +213,8 @@ def _surprise(failed: int, attempts: int, usual: float) -> float:
 def pairings(log: Log, within: float = 2.0) -> list[Pairing]:
     """Of every two targets: attempts of one request, else those nearest in time, at most `within` seconds apart."""
     own = [log.of(~log.failed & (log.target == target)) for target in range(len(log.targets))]
-    known = bool((log.input_tokens > 0).any())
-    rest = [without_size(np.log(np.maximum(each.ttft, 1e-6)), each.input_tokens)[0] for each in own] if known else []
+    known = bool((log.input_tokens > 0).any()) or by_answers(log)
+    rest = [without_length(each)[0] for each in own] if known else []
     found = []
     for first in range(len(own)):
         for second in range(first + 1, len(own)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import NamedTuple
 
+from hedgerow.planner.findings_targets import LONG, explanation
 from hedgerow.planner.noise import Cut
 from hedgerow.planner.plan import Option, Outcome
 from hedgerow.planner.statistics import TargetStatistics
@@ -27,8 +28,6 @@ _SLOW = 10
 """Requests above the quantile that must be among those that are judged, for anything to be said of it."""
 _ENOUGH = 100
 """Requests above the quantile from which on a log counts as long enough."""
-_LONG = 0.5
-"""Share of the variance that prompt size explains, from which on requests are slow because they are long."""
 _MORE = 2.0
 """How many times as much must be promised, for what was left out of the promise to be the reason."""
 
@@ -176,11 +175,12 @@ def turned_away(backup: str, share: float) -> str:
 
 def _slow_alike(about: About, best: Judged, tried: str) -> str | None:
     """Where a hedge is as slow as what it is to help."""
-    explained = about.statistics.explained
-    if explained is not None and explained >= _LONG:
+    explained = about.statistics.long
+    if explained is not None and explained >= LONG:
+        why = explanation(about.statistics)
         return (
-            f"Do not hedge: requests are slow because they are long. Prompt size explains {percent(explained)} of the "
-            f"variance of their times, and a hedge is as long: {tried}."
+            f"Do not hedge: requests are slow because they are long. {why[0].upper()}{why[1:]} of the variance of "
+            f"their times, and a hedge is as long: {tried}."
         )
     promised = 1.0 - value_at(best.option.independent, about.target) / best.before
     if promised > LITTLE and promised > _MORE * max(best.reach, 0.0):

@@ -225,9 +225,16 @@ def targets(of: Sequence[TargetStatistics]) -> Sheet:
         ("p99, 95 % interval", [_between(each[0.99]) for each in at]),
         ("p99 / p50", [f"{each.tail:.1f}" if isfinite(each.tail) else "-" for each in of]),
         ("explained by prompt size", [percent(each.explained) for each in of]),
+        *_with_answers(of),
         ("slow right after a slow one", [f"{each.clustering:.1f} x" for each in of]),
     ]
     return Sheet([each.target for each in of], rows)
+
+
+def _with_answers(of: Sequence[TargetStatistics]) -> Iterator[tuple[str, list[str]]]:
+    """Only where whole answers are timed."""
+    if any(each.explained_with_answers is not None for each in of):
+        yield "and by length of the answer", [percent(each.explained_with_answers) for each in of]
 
 
 def _between(quantile: Quantile) -> str:

@@ -11,8 +11,8 @@ from math import inf
 import numpy as np
 
 from hedgerow.events import Failure, FailureClass
+from hedgerow.planner.lengths import lengths, without_length
 from hedgerow.planner.log import Floats, Ints, Log
-from hedgerow.planner.statistics import without_size
 
 _FAILED = Failure(FailureClass.SERVER_ERROR, "it failed in the log")
 NEAR = 5
@@ -86,13 +86,14 @@ class _Near:
 
     def __init__(self, pool: Log, own: Log, same: bool, generator: np.random.Generator) -> None:
         self._same, self._generator = same, generator
-        there = ~pool.failed
-        explained = without_size(np.log(np.maximum(pool.ttft[there], 1e-6)), pool.input_tokens[there])[1]
+        answered = pool.of(~pool.failed)
+        explained = without_length(answered)[1] or 0.0
         self._weight = explained / max(1.0 - explained, 1e-3) / ALIKE
         self._gap = max(float(pool.at[-1] - pool.at[0]) / len(pool), 1e-9)
         self._pool, self._own = pool.at, own.at
-        self._long = self._lengths(pool.input_tokens)
-        self._asked = self._long if same else self._lengths(own.input_tokens)
+        known = lengths(answered, pool)
+        self._long = self._filled(known, known)
+        self._asked = self._long if same else self._filled(lengths(answered, own), known)
         span = 2.0 * max(float(self._pool[-1]), float(own.at[-1]) if len(own) else 0.0) + 1.0
         bands = [np.floor(each / ALIKE) * span for each in (self._long, self._asked)]
         self._ways = [
@@ -101,13 +102,10 @@ class _Near:
             _Order(bands[0] + self._pool, bands[1] + self._own, _REACH // 2),
         ]
 
-    def _lengths(self, tokens: Ints) -> Floats:
-        """As logarithms; those that are not known are as long as any other."""
-        known = tokens > 0
-        if not known.any():
-            return np.zeros(len(tokens))
-        filled = np.where(known, tokens, self._generator.choice(tokens[known], len(tokens)))
-        return np.log(filled)
+    def _filled(self, of: Floats, known: Floats) -> Floats:
+        """Requests whose length is not known are as long as any other."""
+        there = known[~np.isnan(known)]
+        return np.where(np.isnan(of), self._generator.choice(there, len(of)), of) if len(there) else np.zeros(len(of))
 
     def drawn(self, part: slice) -> Ints:
         """Places in the pool, one of each of these requests."""
