@@ -18,7 +18,8 @@ from hedgerow.planner.plan import (
     Source,
     Span,
 )
-from hedgerow.planner.statistics import Outage, Pairing, Quantile, SizeStatistics, TargetStatistics
+from hedgerow.planner.quantiles import Quantile
+from hedgerow.planner.statistics import Outage, Pairing, SizeStatistics, TargetStatistics
 
 SOURCE = Source(
     files=("day.csv", "night.csv"),

@@ -22,7 +22,7 @@ from hedgerow.config import loads
 from hedgerow.extras import install
 from hedgerow.planner.compare import served
 from hedgerow.planner.plan import Outcome
-from hedgerow.planner.statistics import Quantile
+from hedgerow.planner.quantiles import Quantile
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "latency-log.csv"

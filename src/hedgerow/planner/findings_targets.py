@@ -10,7 +10,8 @@ import numpy as np
 from hedgerow.planner.lengths import logs_of, without_length
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Finding
-from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics, quantile
+from hedgerow.planner.quantiles import Quantile, quantile
+from hedgerow.planner.statistics import Pairing, TargetStatistics
 from hedgerow.planner.world import usual_failure
 from hedgerow.report.words import counted, percent, pnn, seconds
 
@@ -87,7 +88,7 @@ def _few(log: Log, of: TargetStatistics, target_quantile: float) -> Iterator[Fin
 
 def _at(log: Log, of: TargetStatistics, p: float) -> Quantile:
     known = next((each for each in of.quantiles if each.p == p), None)
-    return known or quantile(np.sort(_took(log, of)), p)
+    return known or quantile(_took(log, of), p)
 
 
 def _took(log: Log, of: TargetStatistics) -> Floats:
@@ -147,7 +148,7 @@ def _changed(log: Log, of: TargetStatistics) -> Iterator[Finding]:
         sized = ", prompt sizes taken out" if of.explained_with_answers is None else ", lengths taken out"
     half = len(took) // 2
     for p in (0.5, 0.95):
-        before, after = quantile(np.sort(took[:half]), p), quantile(np.sort(took[half:]), p)
+        before, after = quantile(took[:half], p), quantile(took[half:], p)
         apart = before.high < after.low or after.high < before.low
         if apart and not 1 / CHANGED < after.value / before.value < CHANGED:
             text = (

@@ -9,7 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from hedgerow.planner.statistics import Pairing, Quantile, TargetStatistics
+from hedgerow.planner.quantiles import Quantile
+from hedgerow.planner.statistics import Pairing, TargetStatistics
 
 Relation = Literal["same target", "other target", "other tier"]
 

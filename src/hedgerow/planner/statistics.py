@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from math import inf, nan, sqrt
+from math import nan
 
 import msgspec
 import numpy as np
 
 from hedgerow.planner.lengths import by_answers, logs_of, without_length, without_size
 from hedgerow.planner.log import Floats, Ints, Log
+from hedgerow.planner.quantiles import QUANTILES, Quantile, quantile
 from hedgerow.policy.latency.cells import SIZES
 
-QUANTILES = (0.5, 0.9, 0.95, 0.99)
 ENOUGH = 20
 """Different attempts of each of two targets that it takes to say how they go together."""
-
-
-class Quantile(msgspec.Struct, frozen=True):
-    """A quantile with its 95 % confidence interval from order statistics; inf where the sample does not reach it.
-
-    David and Nagaraja, Order Statistics (2003), section 7.1, with the normal approximation of the binomial.
-    """
-
-    p: float
-    value: float
-    low: float
-    high: float
 
 
 class Outage(msgspec.Struct, frozen=True):
@@ -123,7 +111,7 @@ def _of_target(log: Log, target: int) -> TargetStatistics:
         target=log.targets[target],
         n=len(took),
         failed=int(own.failed.sum()),
-        quantiles=tuple(quantile(np.sort(took), p) for p in QUANTILES),
+        quantiles=tuple(quantile(took, p) for p in QUANTILES),
         by_size=tuple(_by_size(own)) if known else (),
         explained=without_size(logs, sizes)[1] if known else None,
         explained_with_answers=together if by_answers(own) else None,
@@ -131,19 +119,6 @@ def _of_target(log: Log, target: int) -> TargetStatistics:
         autocorrelation=_correlation(residual[:-1], residual[1:]),
         clustering=_clustering(residual),
         outages=tuple(_outages(own)),
-    )
-
-
-def quantile(ordered: Floats, p: float) -> Quantile:
-    """Of a sorted sample: the smallest value that the share `p` does not exceed."""
-    n = len(ordered)
-    if not n:
-        return Quantile(p, nan, nan, nan)
-    spread = 1.96 * sqrt(n * p * (1 - p))
-    low, high = int(np.floor(n * p - spread)) - 1, int(np.ceil(n * p + spread))
-    at = max(int(np.ceil(n * p)) - 1, 0)
-    return Quantile(
-        p, float(ordered[at]), float(ordered[low]) if low >= 0 else 0.0, float(ordered[high]) if high < n else inf
     )
 
 
@@ -157,7 +132,7 @@ def _by_size(own: Log) -> list[SizeStatistics]:
     rows = []
     for size in np.unique(sizes):
         there = sizes == size
-        took = np.sort(own.ttft[there & ~own.failed])
+        took = own.ttft[there & ~own.failed]
         rows.append(
             SizeStatistics(
                 least=(0, *SIZES)[int(size)],

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from hedgerow.planner.log import Floats, Ints
 from hedgerow.planner.plan import Outcome
+from hedgerow.planner.quantiles import QUANTILES, Quantile, errors
 from hedgerow.planner.replay import REFRESH, Replay
-from hedgerow.planner.statistics import QUANTILES, Quantile
 from hedgerow.planner.world import Resampled
 from hedgerow.policy.health import Health, Watch
 from hedgerow.policy.plan import Place
@@ -125,14 +125,13 @@ class Crew:
 
 def outcome_of(flown: Sequence[Flown], target: float, usd: Sequence[Floats] = ()) -> Outcome:
     """Of the same requests gone through several times. `usd`: what their hedges cost, each time."""
-    took = np.concatenate([each.took for each in flown])
+    took = np.stack([each.took for each in flown])
     count = len(flown[0].took)
     ordered = np.sort(took[~np.isnan(took)])
-    answered = count * len(ordered) // max(len(took), 1)
     return Outcome(
         requests=count,
-        failed=1.0 - len(ordered) / max(len(took), 1),
-        quantiles=tuple(_quantile(ordered, p, answered) for p in sorted({*QUANTILES, target})),
+        failed=1.0 - len(ordered) / max(took.size, 1),
+        quantiles=tuple(_quantile(took, ordered, p) for p in sorted({*QUANTILES, target})),
         extra=_mean([each.hedges for each in flown]),
         failovers=_mean([each.failovers for each in flown]),
         usd_per_1000=float(np.mean(np.concatenate(usd))) * 1_000.0 if usd else None,
@@ -143,15 +142,18 @@ def _mean(of: Sequence[Ints]) -> float:
     return float(np.concatenate(of).mean()) if of and len(of[0]) else 0.0
 
 
-def _quantile(ordered: Floats, p: float, n: int) -> Quantile:
-    """As `statistics.quantile`, where `n` requests were gone through several times."""
+def _quantile(took: Floats, ordered: Floats, p: float) -> Quantile:
+    """As `quantiles.quantile`, where the same requests were gone through several times: a row of `took` each time."""
+    n = took.shape[1] * len(ordered) // max(took.size, 1)
     if not n:
         return Quantile(p, nan, nan, nan)
-    spread = 1.96 * sqrt(p * (1 - p) / n)
+    value, answers = at_share(ordered, p), (~np.isnan(took)).sum(axis=0)
+    beyond = (took > value).sum(axis=0)[answers > 0] / answers[answers > 0]
+    spread = errors(beyond, p) * sqrt(p * (1 - p) / n)
     low, high = p - spread, p + spread + 1 / n
     return Quantile(
         p,
-        at_share(ordered, p),
+        value,
         at_share(ordered, low) if low > 0 else 0.0,
         at_share(ordered, high) if high < 1 else inf,
     )

@@ -9,7 +9,8 @@ from math import isfinite, nan
 
 from hedgerow.planner.choices import BURST, LATE
 from hedgerow.planner.plan import Budget, Choice, Outcome, Plan, Route, Source
-from hedgerow.planner.statistics import Quantile, TargetStatistics
+from hedgerow.planner.quantiles import Quantile
+from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.verdict import few
 from hedgerow.report.words import change, money, percent, pnn, seconds, when
 from hedgerow.units import parse_duration
