@@ -60,10 +60,23 @@ def test_neighbours_share_slow_times_and_independent_draws_do_not() -> None:
     generator = np.random.default_rng(4)
     spells = np.repeat(generator.random(200) < 0.1, 50)
     log = log_of(np.where(spells, 10.0, 1.0) * generator.lognormal(0.0, 0.2, 10_000))
-    near, far = neighbours(log, log, 0, generator), independent(log, log, 0, generator)
+    near, far = neighbours(log, log, 0, generator).taken, independent(log, log, 0, generator).taken
     assert np.corrcoef(log.ttft, near)[0, 1] > 0.8
     assert abs(np.corrcoef(log.ttft, far)[0, 1]) < 0.05
     assert (near != log.ttft).mean() > 0.99  # never a request's own record
+
+
+@pytest.mark.parametrize("count", [40, 41, 1_000])
+@pytest.mark.parametrize("every", [1, 8, 10_000])
+def test_no_record_stands_for_its_own_hedge(count: int, every: int) -> None:
+    """Not at the ends of a log either, nor where many, or all, came at the same time."""
+    generator = np.random.default_rng(18)
+    log = log_of(np.arange(1.0, count + 1), tokens=generator.choice([10, 1_000, 1_001], count))
+    log = replace(log, at=log.at // every)
+    for _ in range(50):
+        near = neighbours(log, log, 0, generator)
+        assert (near.taken != log.ttft).all()
+        assert np.array_equal(near.apart, np.abs(log.at[near.taken.astype(int) - 1] - log.at))
 
 
 def test_statistics_find_what_was_put_in() -> None:
@@ -101,7 +114,7 @@ def test_where_length_explains_times_a_hedge_is_as_long() -> None:
     generator = np.random.default_rng(9)
     tokens = generator.lognormal(6.5, 1.0, 6_000).astype(np.int64)
     log = log_of(0.2 + tokens / 1_500 * generator.lognormal(0.0, 0.1, 6_000), tokens=tokens)
-    near = neighbours(log, log, 0, generator)
+    near = neighbours(log, log, 0, generator).taken
     slow = log.ttft > np.quantile(log.ttft, 0.98)  # as rare as the longest prompts
     assert np.median(near[slow] / log.ttft[slow]) == pytest.approx(1.0, abs=0.1)
     assert np.corrcoef(np.log(log.ttft), np.log(near))[0, 1] > 0.95
@@ -112,7 +125,7 @@ def test_where_it_does_not_a_hedge_is_near_in_time_whatever_its_length() -> None
     generator = np.random.default_rng(10)
     spells = np.repeat(generator.random(400) < 0.05, 15)
     log = log_of(np.where(spells, 12.0, 1.0), tokens=generator.lognormal(6.5, 1.0, 6_000).astype(np.int64))
-    near = neighbours(log, log, 0, generator)
+    near = neighbours(log, log, 0, generator).taken
     assert (near[spells] == 12.0).mean() > 0.85
 
 
@@ -127,19 +140,19 @@ def whole_answers(generator: np.random.Generator, count: int = 6_000) -> tuple[L
 
 def test_a_hedge_of_a_long_answer_is_about_as_long() -> None:
     log, truth = whole_answers(np.random.default_rng(12))
-    near = neighbours(log, log, 0, np.random.default_rng(13))
+    near = neighbours(log, log, 0, np.random.default_rng(13)).taken
     slow = log.ttft > np.quantile(log.ttft, 0.98)
     assert np.median(near[slow] / truth[slow]) == pytest.approx(1.0, abs=0.1)
     promised, real = (best(log.ttft, second, 0.05).p99 for second in (near, truth))
     assert promised == pytest.approx(real, rel=0.03)
-    unknown = neighbours(replace(log, output_tokens=None), log, 0, np.random.default_rng(13))
+    unknown = neighbours(replace(log, output_tokens=None), log, 0, np.random.default_rng(13)).taken
     assert best(log.ttft, unknown, 0.05).p99 < 0.8 * real  # what it would promise without
 
 
 def test_the_length_of_an_answer_does_not_matter_where_first_tokens_are_timed() -> None:
     log, _ = whole_answers(np.random.default_rng(14))
     streamed, unknown = (replace(log, of_first_token=True, output_tokens=of) for of in (log.output_tokens, None))
-    near, same = (neighbours(each, each, 0, np.random.default_rng(15)) for each in (streamed, unknown))
+    near, same = (neighbours(each, each, 0, np.random.default_rng(15)).taken for each in (streamed, unknown))
     assert np.array_equal(near, same)
     assert statistics_of(streamed)[0].explained_with_answers is None
 
@@ -159,7 +172,7 @@ def test_a_backup_that_knows_prompt_sizes_stands_in_for_a_primary_that_does_not(
     generator = np.random.default_rng(17)
     tokens = np.where(np.arange(8_000) % 2, generator.lognormal(6.5, 1.0, 8_000), 0).astype(np.int64)
     log = log_of(np.maximum(tokens, 100) / 1_000, tokens=tokens, target=np.arange(8_000) % 2)
-    near = neighbours(log, log.of(log.target == 0), 1, generator)
+    near = neighbours(log, log.of(log.target == 0), 1, generator).taken
     assert np.median(near) == pytest.approx(float(np.median(log.ttft[1::2])), rel=0.1)
 
 
@@ -168,4 +181,4 @@ def test_failures_without_a_length_are_drawn_as_often_as_they_are() -> None:
     tokens = generator.lognormal(6.5, 1.0, 6_000).astype(np.int64)
     failed = generator.random(6_000) < 0.1
     log = log_of(np.where(failed, inf, tokens / 1_500), tokens=np.where(failed, 0, tokens))
-    assert np.isinf(neighbours(log, log, 0, generator)).mean() == pytest.approx(failed.mean(), abs=0.02)
+    assert np.isinf(neighbours(log, log, 0, generator).taken).mean() == pytest.approx(failed.mean(), abs=0.02)

@@ -281,6 +281,16 @@ def test_rare_requests_are_learned_from_for_longer() -> None:
     assert {choice.delay for choice in rarest} & {"auto", "p95"} == set()
 
 
+def test_rare_requests_say_how_far_away_in_time_what_stands_for_their_hedges_is() -> None:
+    """One in 20 minutes: the five that are nearest are up to an hour away, each half as likely as the one nearer."""
+    log = log_of(lognormal(16, 600))
+    rare = replace(log, at=log.at * 12_000)
+    (far,) = [each for each in planned(rare).findings if each.name == "far_neighbours"]
+    assert "a hedge of one to one is 20.0 minutes away in time (median; of one in ten 40.0 minutes or more)" in far.text
+    for near in (replace(rare, at=rare.at / 3), replace(rare, timed=False)):
+        assert "far_neighbours" not in {each.name for each in planned(near).findings}
+
+
 def test_all_targets_with_enough_attempts_may_be_primaries() -> None:
     log = log_of(lognormal(17, 300), lognormal(18, 300))
     assert [route.primary for route in planned(log, every=True).routes] == ["one", "two"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -30,8 +30,11 @@ def findings_of(
     statistics: Sequence[TargetStatistics],
     pairings: Sequence[Pairing],
     target_quantile: float = 0.99,
+    drawn: Iterable[Finding] = (),
 ) -> tuple[Finding, ...]:
-    """Those that hold, the gravest first, and otherwise in a fixed order: of the log, of each target, of pairs."""
+    """Those that hold, the gravest first, and otherwise in a fixed order: of the log, of each target, of pairs, of what
+    was `drawn` from it.
+    """
     found = [
         *_of_rows(log),
         *_of_times(log),
@@ -39,6 +42,7 @@ def findings_of(
         *too_small(statistics, target_quantile),
         *_shortened([finding for each in statistics for finding in of_target(log, each, target_quantile)]),
         *_shortened([finding for each in pairings for finding in of_pairing(each)]),
+        *_shortened(list(drawn)),
     ]
     return tuple(sorted(found, key=lambda finding: ("stop", "warning", "note").index(finding.severity)))
 

@@ -30,6 +30,8 @@ UNKNOWN = 0.5
 LIMITED = 0.05
 """Share of HTTP 429 from which on a target is no backup: more attempts would only be turned away."""
 CHANGED = 1.3
+FAR = 600.0
+"""Seconds, the median, from which on what stands for a hedge tells nothing of a slow spell of some minutes."""
 TINY = 20
 """Answers below which nothing but their number is told of a target."""
 
@@ -198,6 +200,18 @@ def _failure_times(log: Log, of: TargetStatistics, target_quantile: float) -> It
             f"{pnn(target_quantile * 100)} rests on that, as a failover waits for the failure."
         )
         yield Finding("failure_times", "warning", of.target, text)
+
+
+def far_away(primary: str, backup: str, apart: tuple[float, float]) -> Iterator[Finding]:
+    """Where what stands for a hedge is further away in time than most slow spells last: the median, and the p90."""
+    median, most = apart
+    if median > FAR:
+        text = (
+            f"What stands for a hedge of {primary} to {backup} is {span(median)} away in time (median; of one in ten "
+            f"{span(most)} or more). Slow spells and outages that are shorter are not kept together, and hedges made "
+            f"in them gain less than this plan promises."
+        )
+        yield Finding("far_neighbours", "warning", backup, text)
 
 
 def span(of: float) -> str:

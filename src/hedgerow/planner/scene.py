@@ -12,7 +12,7 @@ from hedgerow.planner.findings_targets import LIMITED
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Relation
 from hedgerow.planner.replay import REFRESH
-from hedgerow.planner.world import failing, independent, neighbours, usual_failure
+from hedgerow.planner.world import Drawn, failing, independent, neighbours, usual_failure
 from hedgerow.policy.plan import Candidate, Place
 
 LEAST = 40
@@ -28,7 +28,7 @@ _ANOTHER = 2.0
 """How many times as long the median of another tier is, or the other way round."""
 
 
-Draw = Callable[[Log, Log, int, np.random.Generator], Floats]
+Draw = Callable[[Log, Log, int, np.random.Generator], Drawn]
 """A way to say what attempts at a target would have taken, of each request; see `world`."""
 
 
@@ -37,7 +37,8 @@ class Backup:
     """A target that hedges may go to. Of each request seconds, inf where the attempt fails.
 
     `near`: drawn from those near in time, of the same prompt size, again and again; `far`: from any in the same part.
-    `failing`: seconds to a failure.
+    `failing`: seconds to a failure. `apart`: seconds in time between a request and what stands for its hedge, the
+    median and the p90.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Backup:
     near: tuple[Floats, ...]
     far: Floats
     failing: float
+    apart: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +154,15 @@ class _Parts:
         if any((log.target == target).sum() < LEAST for log, _ in self._pieces):
             return None
         chances = [np.random.default_rng((self._seed, target, number)) for number in range(draws + 1)]
-        near = tuple(self._drawn(neighbours, target, chance) for chance in chances[:-1])
+        near = [self._drawn(neighbours, target, chance) for chance in chances[:-1]]
+        far = self._drawn(independent, target, chances[-1]).taken
         after = usual_failure(self._log.of(self._log.target == target))
-        return Backup(self._name[target], relation, near, self._drawn(independent, target, chances[-1]), after)
+        median, most = np.quantile(near[0].apart, (0.5, 0.9)).tolist()
+        return Backup(self._name[target], relation, tuple(each.taken for each in near), far, after, (median, most))
 
-    def _drawn(self, draw: Draw, target: int, chance: np.random.Generator) -> Floats:
-        return np.concatenate([draw(log, primary, target, chance) for log, primary in self._pieces])
+    def _drawn(self, draw: Draw, target: int, chance: np.random.Generator) -> Drawn:
+        parts = [draw(log, primary, target, chance) for log, primary in self._pieces]
+        return Drawn(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 def _others(log: Log, target: int, only: Sequence[str]) -> list[tuple[int, Relation]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy as np
 from hedgerow import __version__
 from hedgerow.errors import ConfigError
 from hedgerow.planner.findings import findings_of
+from hedgerow.planner.findings_targets import far_away
 from hedgerow.planner.log import Log
 from hedgerow.planner.money import money_of
-from hedgerow.planner.plan import Budget, Outcome, Plan, Route, Source
+from hedgerow.planner.plan import Budget, Finding, Outcome, Plan, Route, Source
 from hedgerow.planner.route_search import RouteSearch, too_short
 from hedgerow.planner.scene import scene_of
 from hedgerow.planner.statistics import pairings, statistics_of
@@ -91,9 +92,19 @@ def plan(log: Log, source: Source, options: Options, progress: Progress = _quiet
         source=source,
         targets=tuple(known),
         pairings=tuple(pairs),
-        findings=findings_of(log, known, pairs, options.target),
+        findings=findings_of(log, known, pairs, options.target, _drawn(searches, routes)),
         routes=routes,
     )
+
+
+def _drawn(searches: Sequence[RouteSearch | Route], routes: Sequence[Route]) -> Iterator[Finding]:
+    """What is to be known of the attempts that stand for hedges where the best ways send these."""
+    for search, route in zip(searches, routes, strict=True):
+        if isinstance(search, RouteSearch) and search.scene.log.timed:
+            used = {option.choice.backup for option in route.options}
+            for backup in search.scene.backups:
+                if backup.name in used:
+                    yield from far_away(search.scene.name, backup.name, backup.apart)
 
 
 def judge(

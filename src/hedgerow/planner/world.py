@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,22 +58,32 @@ def failing(own: Log) -> Floats:
     return np.full(len(own), usual) if after is None else np.where(np.isnan(after), usual, after)
 
 
-def neighbours(log: Log, primary: Log, target: int, generator: np.random.Generator) -> Floats:
+class Drawn(NamedTuple):
+    """Of each request seconds at another target, and how many seconds before or after it the attempt was that took so
+    long.
+    """
+
+    taken: Floats
+    apart: Floats
+
+
+def neighbours(log: Log, primary: Log, target: int, generator: np.random.Generator) -> Drawn:
     """For each request of `primary` the time of an attempt at `target`: of the same request where there was one, else
     of one of those nearest in time and, as far as it matters there, in prompt size; never the request's own record.
     """
     pool = log.of(log.target == target)
     same = len(primary) == len(pool) and target == primary.target[0]
     near = _Near(pool, primary, same, generator)
-    taken = _times(pool)
-    drawn = [taken[near.drawn(slice(at, at + _CHUNK))] for at in range(0, len(primary), _CHUNK)]
-    return _paired(primary, pool, np.concatenate(drawn) if drawn else np.empty(0))
+    drawn = [near.drawn(slice(at, at + _CHUNK)) for at in range(0, len(primary), _CHUNK)]
+    places = _paired(primary, pool, np.concatenate(drawn) if drawn else np.empty(0, dtype=np.int64))
+    return Drawn(_times(pool)[places], np.abs(pool.at[places] - primary.at))
 
 
-def independent(log: Log, primary: Log, target: int, generator: np.random.Generator) -> Floats:
+def independent(log: Log, primary: Log, target: int, generator: np.random.Generator) -> Drawn:
     """The same with any attempt of that target: what arithmetic on independent draws would promise."""
-    pool = _times(log.of(log.target == target))
-    return generator.choice(pool, len(primary))
+    pool = log.of(log.target == target)
+    places = generator.choice(len(pool), len(primary))
+    return Drawn(_times(pool)[places], np.abs(pool.at[places] - primary.at))
 
 
 def _times(log: Log) -> Floats:
@@ -138,9 +149,10 @@ class _Order:
         return around
 
 
-def _paired(primary: Log, pool: Log, drawn: Floats) -> Floats:
+def _paired(primary: Log, pool: Log, drawn: Ints) -> Ints:
+    """Where there is an attempt of the same request, that instead."""
     if not (primary.request >= 0).any() or not len(pool) or not len(primary) or primary.target[0] == pool.target[0]:
         return drawn
     names, mine, theirs = np.intersect1d(primary.request, pool.request, return_indices=True)
-    drawn[mine[names >= 0]] = _times(pool)[theirs[names >= 0]]
+    drawn[mine[names >= 0]] = theirs[names >= 0]
     return drawn
