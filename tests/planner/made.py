@@ -49,7 +49,9 @@ def outcome(scale: float, extra: float = 0.0, usd: float | None = None) -> Outco
         Quantile(each.p, each.value * (tail if each.p > 0.9 else 1.0), each.low * tail, each.high)
         for each in quantiles(scale)
     )
-    return Outcome(requests=1_600, failed=0.01, quantiles=found, extra=extra, failovers=0.02, usd_per_1000=usd)
+    return Outcome(
+        requests=1_600, failed=0.01, quantiles=found, of_all=inf, extra=extra, failovers=0.02, usd_per_1000=usd
+    )
 
 
 def option(budget: Budget, share: float, delay: str, backup: str = "azure", **changes: object) -> Option:

@@ -12,9 +12,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from math import inf
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from hedgerow.cli import main
@@ -22,7 +24,7 @@ from hedgerow.config import loads
 from hedgerow.extras import install
 from hedgerow.planner.compare import served
 from hedgerow.planner.plan import Outcome
-from hedgerow.planner.quantiles import Quantile
+from hedgerow.planner.trial import Flown, outcome_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "latency-log.csv"
@@ -150,7 +152,7 @@ def test_configurations_are_judged_side_by_side(run: Run, log: Path, tmp_path: P
     assert 0.02 < good["expected"]["extra"] < 0.1
     assert [note for note in found["notes"] if "route lost is left out: the log knows nothing of gone" in note]
     text = run(log, "--compare", "late.yaml", "good.yaml", *named)
-    assert "Requests of a fare best with fast of good.yaml: p99" in " ".join(text.split())
+    assert "By p99 requests of a fare best with fast of good.yaml: " in " ".join(text.split())
     page = tmp_path / "page.html"
     run(log, "--compare", "good.yaml", *named, "--output", page)
     assert "Configurations on a log" in page.read_text()
@@ -161,13 +163,43 @@ def value(outcome: dict[str, list[dict[str, float]]]) -> float:
     return next(each["value"] for each in outcome["quantiles"] if each["p"] == 0.99)
 
 
-def test_whoever_fails_more_than_the_quantile_allows_serves_worse() -> None:
-    def outcome(failed: float, p99: float) -> Outcome:
-        return Outcome(requests=100, failed=failed, quantiles=(Quantile(0.99, p99, p99, p99),), extra=0.0)
+def test_a_failure_is_slower_than_any_answer() -> None:
+    """Of a thousand requests: who gives up on the slow ones gains nothing by it."""
 
-    ranked = [outcome(0.009, 2.0), outcome(0.0, 3.0), outcome(0.02, 1.0), outcome(0.05, 0.5)]
-    mixed = [ranked[place] for place in (2, 0, 3, 1)]
-    assert sorted(mixed, key=lambda each: served(each, 0.99)) == ranked
+    def outcome(answers: int, slowest: float = 1_000.0) -> Outcome:
+        took = np.append(np.linspace(1.0, slowest, 1_000)[:answers], np.full(1_000 - answers, np.nan))
+        none = np.zeros(1_000, dtype=np.int64)
+        return outcome_of([Flown(took, none, none, none, ())], 0.99)
+
+    whole, hasty, rash, rasher = outcome(1_000), outcome(992, 1_001.0), outcome(980), outcome(900)
+    answers = [next(each.value for each in one.quantiles if each.p == 0.99) for one in (whole, hasty, rash, rasher)]
+    assert answers == sorted(answers, reverse=True)
+    assert (whole.of_all, rash.of_all, rasher.of_all) == (990.0, inf, inf)
+    assert 990.0 < hasty.of_all < 992.0
+    assert sorted([rasher, hasty, rash, whole], key=served) == [whole, hasty, rash, rasher]
+
+
+def test_who_fails_many_requests_is_not_the_fastest(run: Run, tmp_path: Path) -> None:
+    random = Random(4)
+    lines = ["started_at,endpoint,latency_ms,status"]
+    for second in range(2_000):
+        status = 500 if second % 2 == 0 and random.random() < 0.04 else 200
+        took = 300 if second % 2 == 0 else 3_000
+        lines.append(f"2026-11-30T10:{second // 60:02}:{second % 60:02}Z,{'ab'[second % 2]},{took},{status}")
+    (tmp_path / "failing.csv").write_text("\n".join(lines) + "\n")
+    target = '  NAME: {base_url: "http://127.0.0.1:9001/v1", api_key: none}\n'
+    targets = f"targets:\n{target.replace('NAME', 'a')}{target.replace('NAME', 'b')}"
+    (tmp_path / "alone.yaml").write_text(f"{targets}routes:\n  alone: {{targets: [a], hedge: {{delay: off}}}}\n")
+    (tmp_path / "both.yaml").write_text(f"{targets}routes:\n  both: {{targets: [a, b], hedge: {{delay: off}}}}\n")
+    asked = ("failing.csv", "--compare", "alone.yaml", "both.yaml", "--jobs", "1")
+    both, alone = json.loads(run(*asked, "--format", "json"))["judged"]
+    assert (both["route"], both["expected"]["failed"]) == ("both", 0.0)
+    assert both["expected"]["of_all"] == value(both["expected"]) == pytest.approx(3.3)
+    assert value(alone["expected"]) == pytest.approx(0.3)
+    assert alone["expected"]["of_all"] is alone["without"]["of_all"] is None
+    said = " ".join(run(*asked).split())
+    assert "By p99 (a failure counts as slower than any answer) requests of a fare best with both of both.yaml:" in said
+    assert "then alone of alone.yaml: a failure, 300 ms of answers for 0 % extra attempts, and 4." in said
 
 
 @pytest.mark.parametrize(

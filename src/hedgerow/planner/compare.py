@@ -82,7 +82,7 @@ def compare(
         raise ConfigError(
             [*notes, f"the log has {', '.join(sorted(log.targets))}; --as NAME=TARGET says which is which"]
         )
-    judged.sort(key=lambda each: (each.targets[0], served(each.expected, options.target)))
+    judged.sort(key=lambda each: (each.targets[0], served(each.expected)))
     return Comparison(
         version=__version__,
         seed=options.seed,
@@ -93,13 +93,12 @@ def compare(
     )
 
 
-def served(expected: Outcome, target: float) -> tuple[float, float]:
-    """How well requests are served, smaller is better: by the quantile, in which a failure is the slowest of all.
+def served(expected: Outcome) -> tuple[float, float]:
+    """How well requests are served, smaller is better: by the quantile of all, in which a failure is the slowest.
 
-    Where more fail than are beyond the quantile, it is by how many.
+    Where it falls on one, by how many there are.
     """
-    value = next(each.value for each in expected.quantiles if each.p == target)
-    return (expected.failed if expected.failed > 1.0 - target else 0.0), value
+    return expected.of_all, expected.failed
 
 
 def _check(names: Mapping[str, str], log: Log, every: Sequence[Settings]) -> None:

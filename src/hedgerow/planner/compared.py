@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 
 from rich.console import Console
@@ -10,20 +11,21 @@ from rich.text import Text
 
 from hedgerow.planner import terminal, words
 from hedgerow.planner.compare import Comparison, Judged
+from hedgerow.planner.plan import Outcome
 from hedgerow.report.words import change, percent, seconds
 
 
 def sheet(found: Comparison) -> words.Sheet:
     """A column for each route."""
     judged, target = found.judged, found.target_quantile
-    gains = [words.gain(each.without, each.expected, target) for each in judged]
     rows = [
         ("asks", [", then ".join(each.targets) for each in judged]),
         ("hedges after", [each.delay for each in judged]),
         ("budget", ["no cap" if each.budget is None else percent(each.budget) for each in judged]),
         *words.times([each.expected for each in judged], target),
-        (f"{words.pname(target)} without hedging", [seconds(words.value(each.without, target)) for each in judged]),
-        ("changes by", list(map(change, gains))),
+        (f"{words.pname(target)}, a failure slowest", [_of_all(each.expected) for each in judged]),
+        ("the same without hedging", [_of_all(each.without) for each in judged]),
+        ("changes by", [change(_gain(each)) for each in judged]),
         ("requests that fail", [percent(each.expected.failed) for each in judged]),
         ("extra attempts", [percent(each.expected.extra) for each in judged]),
     ]
@@ -34,20 +36,37 @@ def sheet(found: Comparison) -> words.Sheet:
 def told(found: Comparison) -> Sequence[str]:
     """Of each first target, which route serves its requests best."""
     lines = []
+    pname = words.pname(found.target_quantile)
     for primary in dict.fromkeys(each.targets[0] for each in found.judged):
         best, *others = [each for each in found.judged if each.targets[0] == primary]
         if others:
             behind = "; then ".join(_brings(found, each) for each in others)
-            lines.append(f"Requests of {primary} fare best with {_brings(found, best)}; then {behind}.")
+            counted = " (a failure counts as slower than any answer)" if any(map(_fails, (best, *others))) else ""
+            lines.append(
+                f"By {pname}{counted} requests of {primary} fare best with {_brings(found, best)}; then {behind}."
+            )
     return lines
 
 
+def _fails(each: Judged) -> bool:
+    return each.expected.failed > 0.0
+
+
 def _brings(found: Comparison, each: Judged) -> str:
-    target, expected = found.target_quantile, each.expected
-    value = seconds(words.value(expected, target))
-    failing = f", and {percent(expected.failed)} fail" if expected.failed else ""
+    expected = each.expected
+    answers = f", {seconds(words.value(expected, found.target_quantile))} of answers" if _fails(each) else ""
+    failing = f", and {percent(expected.failed)} fail" if _fails(each) else ""
     extra = percent(expected.extra)
-    return f"{_name(found, each)}: {words.pname(target)} {value} for {extra} extra attempts{failing}"
+    return f"{_name(found, each)}: {_of_all(expected)}{answers} for {extra} extra attempts{failing}"
+
+
+def _of_all(outcome: Outcome) -> str:
+    return seconds(outcome.of_all) if isfinite(outcome.of_all) else "a failure"
+
+
+def _gain(each: Judged) -> float | None:
+    before, after = each.without.of_all, each.expected.of_all
+    return after / before - 1.0 if isfinite(before) and isfinite(after) else None
 
 
 def _name(found: Comparison, each: Judged) -> str:

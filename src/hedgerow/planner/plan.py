@@ -70,11 +70,16 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of requests. `extra`: hedges per request; `usd_per_1000`: of hedges, more than without."""
+    """What came of requests. `extra`: hedges per request; `usd_per_1000`: of hedges, more than without.
+
+    `quantiles` are of requests that are answered. `of_all`: the target quantile of all of them, a failure slower than
+    any answer; without bound where it falls on one.
+    """
 
     requests: int
     failed: float
     quantiles: tuple[Quantile, ...]
+    of_all: float
     extra: float
     failovers: float = 0.0
     usd_per_1000: float | None = None

@@ -132,6 +132,7 @@ def outcome_of(flown: Sequence[Flown], target: float, usd: Sequence[Floats] = ()
         requests=count,
         failed=1.0 - len(ordered) / max(took.size, 1),
         quantiles=tuple(_quantile(took, ordered, p) for p in sorted({*QUANTILES, target})),
+        of_all=at_share(np.append(ordered, np.full(took.size - len(ordered), inf)), target) if took.size else nan,
         extra=_mean([each.hedges for each in flown]),
         failovers=_mean([each.failovers for each in flown]),
         usd_per_1000=float(np.mean(np.concatenate(usd))) * 1_000.0 if usd else None,
