@@ -198,9 +198,21 @@ def test_keys_that_nobody_asked_for_say_why_they_are_there() -> None:
     assert "      per_minute: 0  # the budget is all there is" in text
     assert "      max_delay: 2m  # what is slow in the log takes longer than the default" in text
     assert "        age: 2h  # requests are rare" in text
-    assert "      first_token: 5m  # longer than anything the log waited for" in text
+    assert "      first_token: 5m  # longer than any answer of these targets took in the log" in text
     assert "      delay: auto\n" in text
     assert loads(text, {}).warnings == []
+
+
+def test_a_timeout_that_is_as_long_as_can_be_says_so() -> None:
+    choice = msgspec.structs.replace(
+        route().options[1].choice,
+        config=(("hedge.delay", "1h"), ("timeouts.first_token", "20h"), ("timeouts.total", "1d")),
+    )
+    only = msgspec.structs.replace(route(), options=(option(FIVE, 0.05, "1h", choice=choice),), recommended=0)
+    text = fragment(msgspec.structs.replace(plan(), routes=(only,)))
+    assert "      first_token: 20h  # longer than any answer of these targets took in the log" in text
+    assert "      total: 1d  # the most that a config may say, as an answer in the log took hours" in text
+    assert loads(text, {}).routes["*"].timeouts.total == 86_400.0
 
 
 def test_who_is_not_to_hedge_keeps_the_backup_that_was_tried() -> None:
@@ -210,6 +222,7 @@ def test_who_is_not_to_hedge_keeps_the_backup_that_was_tried() -> None:
         loads(fragment(msgspec.structs.replace(plan(), routes=(idle,), targets=crowd)), {}), environ={}
     )
     assert drawn.routes["*"].targets == ("openai", "azure")
+    assert drawn.routes["*"].policy.first_token == 120.0  # nor is anything broken off that was not when it was tried
     alone = msgspec.structs.replace(plan(), routes=plan().routes[1:], targets=plan().targets[1:])
     assert blueprint_of(loads(fragment(alone), {}), environ={}).routes["*"].targets == ("azure",)
 

@@ -14,8 +14,8 @@ import pytest
 from hedgerow.errors import ConfigError
 from hedgerow.planner import judging, route_search, trial
 from hedgerow.planner import scene as scenes
-from hedgerow.planner.choices import Aims, candidates
-from hedgerow.planner.config import policy_of
+from hedgerow.planner.choices import Aims, candidates, off
+from hedgerow.planner.config import policy_from, policy_of
 from hedgerow.planner.log import Floats, Log
 from hedgerow.planner.plan import Budget, Choice, Option, Plan, Source
 from hedgerow.planner.scene import Scene, places_of, scene_of
@@ -347,3 +347,38 @@ def test_a_larger_budget_is_offered_all_that_a_smaller_one_pays_for(monkeypatch:
     assert less.expected.extra > 0.01
     assert more.choice == less.choice
     assert value_at(more.expected, 0.99) == value_at(less.expected, 0.99)
+
+
+@pytest.mark.parametrize(
+    ("slowest", "timeouts"),
+    [
+        (59.0, {}),
+        (100.0, {"timeouts.first_token": "4m"}),
+        (400.0, {"timeouts.first_token": "14m", "timeouts.total": "28m"}),
+        (30_000.0, {"timeouts.first_token": "1000m", "timeouts.total": "1d"}),
+        (79_200.0, {"timeouts.first_token": "1d", "timeouts.total": "1d"}),
+    ],
+)
+def test_timeouts_are_of_the_targets_in_use_and_no_longer_than_a_config_allows(
+    slowest: float, timeouts: dict[str, str]
+) -> None:
+    own, quick, slow = np.minimum(lognormal(1), 50.0), np.minimum(lognormal(2), 50.0), np.minimum(lognormal(3), 50.0)
+    slow[7] = slowest
+    scene = scene_of(log_of(own, quick, slow, names=("one", "two", "three")), 0, seed=1)
+    assert scene is not None
+    configs = {backup.name: off(scene, backup) for backup in scene.backups}
+    assert configs["one"] == configs["two"] == {"hedge.delay": "off"}
+    assert configs["three"] == {"hedge.delay": "off"} | timeouts
+    assert policy_from(configs["three"]).delay == "off"
+    ways = {each.backup: dict(each.config) for each in candidates(scene, dict.fromkeys(configs, 0.05), Aims(0.99))}
+    for backup, config in ways.items():
+        expected = timeouts if backup == "three" else {}
+        assert {key: value for key, value in config.items() if key.startswith("timeouts.")} == expected
+
+
+def test_calls_that_take_hours_are_hedged_as_late_as_a_config_allows() -> None:
+    """Rare, too, so that nothing can be learned: a fixed delay is all there is."""
+    log = log_of(lognormal(1, 1_200) * 3_600.0, lognormal(2, 1_200) * 3_600.0)
+    option = only(planned(replace(log, at=log.at * 10_000.0)))
+    assert option.choice.delay == "1h"
+    assert 0.0 < option.expected.extra <= 0.06

@@ -8,6 +8,7 @@ from math import ceil, inf
 
 import numpy as np
 
+from hedgerow.config.base import DAY
 from hedgerow.planner.estimate import Estimate, at_quantile, best, hedged
 from hedgerow.planner.log import Floats
 from hedgerow.planner.plan import Choice
@@ -28,9 +29,10 @@ _FIRST_TOKEN, _TOTAL = 60.0, 600.0
 """Those of the route's `timeouts`."""
 BURST = 50
 """That of `hedge.burst`."""
-_SAMPLES, _AGE, _OLDEST = 1_000, 1_800.0, 86_400.0
+_SAMPLES, _AGE, _OLDEST = 1_000, 1_800.0, DAY
 """Those of `hedge.window`, and the most that its age may be."""
 _MINUTE, _HOUR = 60.0, 3_600.0
+"""The hour is also the longest delay that a config may have."""
 _SLOW = 0.999
 """What is slower than this share of the answers is rarer than any budget."""
 _WARM = 100
@@ -85,9 +87,9 @@ def plain(own: Floats, other: Floats, share: float, target: float) -> Estimate:
     return Estimate(late if extra else inf, 1.0, at_quantile(hedged(own, other, late), target), extra)
 
 
-def off(scene: Scene) -> dict[str, str]:
-    """The config without hedging."""
-    return {"hedge.delay": "off"} | _timeouts(scene.slowest)
+def off(scene: Scene, backup: Backup) -> dict[str, str]:
+    """The config without hedging, with this backup for failovers."""
+    return {"hedge.delay": "off"} | _timeouts(scene.slowest(backup))
 
 
 def _choice(scene: Scene, backup: Backup, delay: str, chance: float, share: float, aims: Aims) -> Choice:
@@ -102,7 +104,7 @@ def _choice(scene: Scene, backup: Backup, delay: str, chance: float, share: floa
         relation=backup.relation,
         delay=delay,
         probability=chance,
-        config=tuple((keys | _timeouts(scene.slowest)).items()),
+        config=tuple((keys | _timeouts(scene.slowest(backup))).items()),
     )
 
 
@@ -146,15 +148,15 @@ def _window(scene: Scene) -> dict[str, str]:
 
 def _timeouts(slowest: float) -> dict[str, str]:
     """Under which nothing of the log would have been broken off: hedging alone is to be judged."""
-    minutes = ceil(slowest * 2.0 / _MINUTE)
+    patience = ceil(slowest * 2.0 / _MINUTE) * _MINUTE
     keys = {}
     if slowest >= _FIRST_TOKEN:
-        keys["timeouts.first_token"] = show_duration(minutes * _MINUTE)
+        keys["timeouts.first_token"] = show_duration(min(patience, DAY))
     if slowest * 2.0 >= _TOTAL:
-        keys["timeouts.total"] = show_duration(minutes * 2.0 * _MINUTE)
+        keys["timeouts.total"] = show_duration(min(patience * 2.0, DAY))
     return keys
 
 
 def _short(seconds: float) -> float:
-    """A delay as people write it."""
-    return float(f"{seconds:.{_DIGITS}g}")
+    """A delay as people write it, and as a config may have it."""
+    return min(float(f"{seconds:.{_DIGITS}g}"), _HOUR)

@@ -7,9 +7,11 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from hedgerow.config.base import DAY
 from hedgerow.planner import words
 from hedgerow.planner.plan import Option, Plan, Route
 from hedgerow.report.words import change, percent, seconds
+from hedgerow.units import show_duration
 
 _WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.%-]*")
@@ -19,10 +21,11 @@ _WHY: Mapping[str, str] = {
     "hedge.rollout": "of the requests that wait so long, hedge only so many",
     "hedge.max_delay": "what is slow in the log takes longer than the default; a delay as long means as good as never",
     "hedge.window.age": "requests are rare: look back so far to know enough of them",
-    "timeouts.first_token": "longer than anything the log waited for; shorten it if you would give up sooner",
+    "timeouts.first_token": "longer than any answer of these targets took in the log; shorten it to give up sooner",
     "timeouts.total": "likewise",
 }
 """Why a key of a choice differs from its default."""
+_AT_MOST = "the most that a config may say, as an answer in the log took hours; shorten it to give up sooner"
 _NAME = re.compile(r"(?!(?:true|false|null)$)[A-Za-z][\w.-]*", re.IGNORECASE)
 
 
@@ -90,8 +93,15 @@ def _route(plan: Plan, route: Route, names: Mapping[str, str]) -> Iterator[str]:
             )
     yield f"  {json.dumps('*') if len(plan.routes) == 1 else names[route.primary]}:"
     yield f"    targets: [{', '.join(names[each] for each in asked)}]"
-    keys = {"hedge.delay": "off"} if option is None else dict(option.choice.config)
+    keys = _unhedged(route, asked) if option is None else dict(option.choice.config)
     yield from _nested([(key.split("."), key, value) for key, value in keys.items()], 4)
+
+
+def _unhedged(route: Route, asked: Sequence[str]) -> dict[str, str]:
+    """The config without hedging, which breaks no more off than with it: the timeouts are those of what was tried."""
+    tried = sorted(route.options, key=lambda each: each.choice.backup == asked[-1])
+    last = dict(tried[-1].choice.config) if tried else {}
+    return {"hedge.delay": "off"} | {key: value for key, value in last.items() if key.startswith("timeouts.")}
 
 
 def _measured(plan: Plan, route: Route, option: Option) -> str:
@@ -117,7 +127,8 @@ def _nested(keys: Sequence[tuple[Sequence[str], str, str]], indent: int) -> Iter
             yield from _nested(own, indent + 2)
         else:
             _, key, value = own[0]
-            why = f"  # {_WHY[key]}" if key in _WHY else ""
+            said = _AT_MOST if key.startswith("timeouts.") and value == show_duration(DAY) else _WHY.get(key)
+            why = f"  # {said}" if said else ""
             yield f"{' ' * indent}{first}: {value if _PLAIN.fullmatch(value) else json.dumps(value)}{why}"
 
 

@@ -97,7 +97,7 @@ class RouteSearch:
         """Do it."""
         name = self.scene.name
         chosen = self._chosen(crew)
-        without = [(off(self.scene), each) for each in self._backups.values()]
+        without = [(off(self.scene, each), each) for each in self._backups.values()]
         plain = dict(zip(self._backups, self._flown(crew, without, f"{name} without hedging"), strict=True))
         best_ways = [(dict(choice.config), self._backups[choice.backup]) for choice in chosen]
         flown = self._flown(crew, best_ways, f"judging the best way of each budget for {name}")

@@ -87,11 +87,10 @@ class Scene:
         """Seconds between two requests on average."""
         return float(self.primary.at[-1] - self.primary.at[0]) / len(self)
 
-    @property
-    def slowest(self) -> float:
-        """The longest that any attempt took that did not fail."""
-        good = ~self.log.failed
-        return float(self.log.ttft[good].max()) if good.any() else 0.0
+    def slowest(self, backup: Backup) -> float:
+        """The longest that an attempt took at the primary or this backup that did not fail."""
+        asked = np.isin(self.log.target, [self.log.targets.index(name) for name in (self.name, backup.name)])
+        return float(self.log.ttft[asked & ~self.log.failed].max())
 
     def places(self, backup: Backup) -> list[Place]:
         """Of a route from the primary to this backup."""
