@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from math import inf
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hedgerow.planner.estimate import at_quantile, best, hedged, oracle
 from hedgerow.planner.log import Floats, Log
@@ -32,7 +35,21 @@ def test_a_budget_that_helps_nobody_hedges_nothing() -> None:
 def test_who_knows_the_slow_ones_does_better_than_who_waits() -> None:
     generator = np.random.default_rng(2)
     first, second = lognormal(generator), lognormal(generator)
-    assert oracle(first, second, 0.05) < best(first, second, 0.05).p99 < at_quantile(first, 0.99)
+    assert oracle(first, second, N // 20) < best(first, second, 0.05).p99 < at_quantile(first, 0.99)
+
+
+@given(
+    times=st.lists(st.tuples(st.integers(0, 6), st.one_of(st.integers(0, 6), st.just(inf))), min_size=1, max_size=7),
+    most=st.integers(0, 7),
+    p=st.sampled_from([0.25, 0.5, 0.75, 0.9, 0.99]),
+)
+def test_who_knows_all_times_finds_the_best_of_all_ways_to_spend_hedges(
+    times: list[tuple[float, float]], most: int, p: float
+) -> None:
+    first, second = (np.array(each, dtype=float) for each in zip(*times, strict=True))
+    ways = combinations(range(len(times)), min(most, len(times)))
+    hedging = (np.where(np.isin(range(len(times)), way), np.minimum(first, second), first) for way in ways)
+    assert oracle(first, second, most, p) == min(at_quantile(taken, p) for taken in hedging)
 
 
 def test_a_hedge_never_makes_a_request_slower() -> None:

@@ -29,7 +29,14 @@ def hedged(first: Floats, second: Floats, delay: float) -> Floats:
 
 def at_quantile(taken: Floats, p: float) -> float:
     """The smallest value that the share `p` does not exceed."""
-    place = max(int(np.ceil(len(taken) * p)) - 1, 0)
+    return _at(taken, _place(len(taken), p))
+
+
+def _place(count: int, p: float) -> int:
+    return max(int(np.ceil(count * p)) - 1, 0)
+
+
+def _at(taken: Floats, place: int) -> float:
     return float(np.partition(taken, place)[place])
 
 
@@ -63,12 +70,13 @@ def _quantile_mixed(plain: Floats, helped: Floats, probability: float, p: float)
     return float(both[order[min(int(np.searchsorted(reached, p)), len(both) - 1)]])
 
 
-def oracle(first: Floats, second: Floats, budget: float, p: float = 0.99) -> float:
-    """The quantile of who knows beforehand which requests are slow and whom a hedge at their start would help most."""
-    gain = first - np.minimum(first, second)
-    gain = np.where(np.isfinite(gain), gain, np.where(np.isfinite(second), 1e9, 0.0))
-    most = int(len(first) * budget)
-    taken = first.copy()
-    slowest = np.argsort(-np.where(gain > 0, first, -1.0), kind="stable")[:most]
-    taken[slowest] = np.minimum(first[slowest], second[slowest])
-    return at_quantile(taken, p)
+def oracle(first: Floats, second: Floats, most: int, p: float = 0.99) -> float:
+    """The lowest quantile that so many hedges can bring at most: of who knows beforehand how long all attempts take,
+    and launches hedges together with their requests.
+
+    So many requests are done in time, whatever the time: those whose first attempt is, and as many more as there are
+    hedges, of those where the second is.
+    """
+    place = _place(len(first), p)
+    helped = _at(np.minimum(first, second), place)
+    return helped if place < most else max(helped, _at(first, place - most))

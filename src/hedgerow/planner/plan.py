@@ -89,7 +89,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """The best way to hedge within a budget, fitted on the first part of the log and judged on the rest.
 
     `fitted`: the engine on the part it was chosen by; `expected`: the engine on the rest; `independent`: arithmetic
-    there, with hedges that know nothing of the slow spell (optimistic); `oracle_p99`: of who knows the slow ones.
+    there, with hedges that know nothing of the slow spell (optimistic); `oracle_p99`: of who knows all times
+    beforehand, a bound that no way to spend as many hedges can beat.
     `stale_p99`: on the rest, by arithmetic within the budget, of the fixed delay that the first part set and nobody
     renewed.
     """

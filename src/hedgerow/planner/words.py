@@ -139,7 +139,7 @@ INDEPENDENT, ORACLE, STALE = "if independent", "at best", "never renewed"
 LEGEND: Mapping[str, str] = {
     INDEPENDENT: "what arithmetic promises of one fixed delay if a hedge knows nothing of the slow spell it is made in "
     "(usually too much; too little where delays by prompt size or failovers bring more than one delay can)",
-    ORACLE: "of who knows beforehand which requests will be slow, within the same budget",
+    ORACLE: "of who knows beforehand how long every attempt will take, within the same budget: nobody does better",
     STALE: "of the one delay that suited the first part of the log, kept for the rest. By arithmetic, which no guard "
     "holds back, so it is often the shorter one here; but it does not notice when times change",
 }
