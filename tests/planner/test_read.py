@@ -12,8 +12,10 @@ import pytest
 
 from hedgerow.errors import ConfigError
 from hedgerow.planner.columns import guessed
-from hedgerow.planner.log import TORN
+from hedgerow.planner.findings import findings_of
+from hedgerow.planner.log import TORN, UNREAD
 from hedgerow.planner.read import read
+from hedgerow.planner.statistics import statistics_of
 from hedgerow.planner.world import failing
 
 
@@ -161,3 +163,24 @@ def test_attempts_that_are_turned_away_are_counted_by_target(tmp_path: Path) -> 
 def test_one_is_success_and_zero_is_none(tmp_path: Path) -> None:
     log, _ = read(written(tmp_path, "at,ttft_s,success\n1,0.5,1\n2,0.5,0\n3,0.5,1\n"))
     assert log.failed.tolist() == [False, True, False]
+
+
+def test_times_that_cannot_be_read_are_counted_apart_from_those_that_are_not_there(tmp_path: Path) -> None:
+    times = ["2026-11-30T10:00:00Z", "2026-11-30T10:00:01Z", "2026-11-30T10:00:02Z", "1996-02-30", "", "soon", "NaT"]
+    times += ["0001-01-01T00:00:00Z", "2026-11-30T10:00:03Z", "nan", "2026-11-30T10:00:04Z", "2026-11-30T10:00:05Z"]
+    times += ["2026-11-30T10:00:06Z", "2026-11-30T10:00:07Z"]
+    rows = [f"{time},0.5,{500 if time == 'soon' else 200}" for time in times]
+    log, source = read(written(tmp_path, "\n".join(["at,ttft_s,status", *rows]) + "\n"))
+    assert dict(source.bad) == {UNREAD: 2, "no time": 4}
+    assert (len(log), log.unread, source.seconds) == (8, 2, 7.0)
+    told = "2 times cannot be read, such as '1996-02-30': write them as 2026-11-30T10:00:00Z or as a Unix time"
+    assert told in source.notes
+
+
+def test_a_log_of_which_no_time_can_be_read_says_so(tmp_path: Path) -> None:
+    rows = [f"{1 + day % 28}. November 2026,{0.5 + day % 7}" for day in range(300)]
+    log, source = read(written(tmp_path, "\n".join(["at,ttft_s", *rows]) + "\n"))
+    assert (len(log), log.timed, log.unread) == (300, False, 300)
+    assert any(note.startswith("300 times cannot be read, such as '1. November 2026': ") for note in source.notes)
+    (finding,) = (each for each in findings_of(log, statistics_of(log), []) if each.name == "no_times")
+    assert finding.text.startswith("The times of 300 rows cannot be read; they are taken in the order of its rows.")

@@ -101,9 +101,11 @@ def _twice(log: Log) -> int:
 
 def _of_times(log: Log) -> Iterator[Finding]:
     if not log.timed:
+        missing = "The log does not say when requests came"
+        why = f"The times of {log.unread:,} rows cannot be read" if log.unread else missing
         text = (
-            "The log does not say when requests came; they are taken in the order of its rows. Slow spells, outages "
-            "and the budget over time cannot be judged well by it."
+            f"{why}; they are taken in the order of its rows. Slow spells, outages and the budget over time cannot be "
+            f"judged well by it."
         )
         yield Finding("no_times", "warning", None, text)
     elif len(log):

@@ -19,6 +19,7 @@ CACHED = "answered from a cache"
 CANCELLED = "left by its caller before its first token"
 OPEN = "still under way when it was written"
 TORN = "a line that is not like the others"
+UNREAD = "a time that cannot be read"
 """Reasons why a row is not in a log, of which more is known than that."""
 
 
@@ -54,6 +55,8 @@ class Log:
     """Dollars that each attempt cost, nan where that is not known; None: the log does not say."""
     failed_after: Floats | None = None
     """Seconds until those failed that did, nan where that is not known; None: the log does not say."""
+    unread: int = 0
+    """Rows of the file whose time cannot be read."""
     limited: Mapping[str, float] = field(default_factory=dict)
     """Share of the attempts of the whole file, by target, turned away for there being too many (HTTP 429), if any."""
 

@@ -22,6 +22,7 @@ from hedgerow.planner.log import Log, printable
 from hedgerow.planner.plan import Source
 from hedgerow.planner.read_files import File, found
 from hedgerow.planner.read_log import log_of
+from hedgerow.planner.read_notes import empty, failures, left, stem, unread
 from hedgerow.planner.read_rows import ROWS, Taken
 from hedgerow.planner.read_shapes import GENERIC, shape_of
 from hedgerow.planner.read_tables import DATED, Table, quoted, table, unreadable
@@ -35,8 +36,6 @@ THREADS = 4
 """More would need more memory: each has buffers for two of the longest rows."""
 _SAMPLE = 10_000
 """Rows that units are told by."""
-_NAMED = 12
-"""Columns not taken that are named."""
 _MINUTE = 60.0
 _EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 _NAIVE = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d*)?)?)?$"
@@ -68,8 +67,8 @@ def read(
         except ConfigError as error:
             names = ", ".join(file.name for file in files)
             raise ConfigError([f"{names}: {problem}" for problem in error.problems]) from None
-        notes = (*reading.notes, *_failures(database))
-        nothing = _empty(database)
+        notes = (*reading.notes, *unread(database), *failures(database))
+        nothing = empty(database)
     return replace(log, notes=notes), Source(
         files=tuple(printable(file.name) for file in files),
         format=" + ".join(reading.formats),
@@ -169,8 +168,8 @@ class _Reading:
             missing = f"{file.name}: no column of it is a latency; it has {there}. Say which: --map ttft=COLUMN:ms"
             raise ConfigError([missing])
         if shape is GENERIC:
-            self.notes.update(dict.fromkeys(_left(file, names, mapped)))
-        fallback = "all" if "target" in mapped else _stem(file)
+            self.notes.update(dict.fromkeys(left(file, names, mapped)))
+        fallback = "all" if "target" in mapped else stem(file)
         return Taken(content, shape, self._with_units(content, mapped), fallback)
 
     def _with_units(self, content: Table, mapped: Mapping[str, Column]) -> dict[str, Column]:
@@ -254,37 +253,7 @@ def _is_naive(content: Table, column: Column) -> bool:
     return kind.startswith(DATED) and not kind.endswith("TIME ZONE")
 
 
-def _left(file: File, names: Sequence[str], mapped: Mapping[str, Column]) -> Iterator[str]:
-    """What was not found, or found to be of no use."""
-    used = {column.name for column in mapped.values()}
-    if left := [name for name in names if name not in used]:
-        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        yield f"of no use here, as far as their names tell: the columns {', '.join(left[:_NAMED])}{more}"
-    if "target" not in mapped:
-        yield f"target is the file's name, {_stem(file)}, as no column is known to name one (--map target=COLUMN)"
-
-
-def _stem(file: File) -> str:
-    return file.path.name.split(".")[0] if file.name != "standard input" else "all"
-
-
 def _unit_of(field: str, median: float) -> float:
     if field in DURATIONS:
         return 1e-3 if median > _MINUTE else 1.0
     return next((unit for least, unit in _EPOCHS if median > least), 1.0)
-
-
-def _empty(database: DuckDBPyConnection) -> set[str]:
-    """Fields of which no row says anything."""
-    of = {"cost": "usd"} | {name: name for name in ("endpoint", "request", "input_tokens", "output_tokens")}
-    counts = database.execute(f"select {', '.join(f'count({column})' for column in of.values())} from rows").fetchone()
-    return {field for field, count in zip(of, counts or (), strict=False) if not count}
-
-
-def _failures(database: DuckDBPyConnection) -> Iterator[str]:
-    words = database.execute(
-        "select word, count(*) from rows where state = 'failed' group by 1 order by 2 desc, 1 limit 6"
-    ).fetchall()
-    if words:
-        shown = ", ".join(f"{word} ({count:,})" for word, count in words[:5])
-        yield f"taken as failures: {shown}{', ...' if len(words) > 5 else ''}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.errors import ConfigError
-from hedgerow.planner.log import CANCELLED, LATE_FIRST, NEGATIVE, OPEN, SUPERSEDED, TORN, Ints, Log, printable
+from hedgerow.planner.log import CANCELLED, LATE_FIRST, NEGATIVE, OPEN, SUPERSEDED, TORN, UNREAD, Ints, Log, printable
 from hedgerow.planner.read_rows import FAILED, OK
 from hedgerow.planner.read_tables import text
 
@@ -28,6 +28,7 @@ NO_FIRST = "no time to the first token, where most rows have one"
 
 def log_of(database: DuckDBPyConnection, torn: int) -> tuple[Log, float | None]:
     """The log, and the Unix time of its first row. Raises `ConfigError` if nothing of it can be used."""
+    _forget_unset_times(database)
     asked = f"count(*) filter (state = '{OK}'), count(ttft) filter (state = '{OK}')"
     read, with_time, fine, with_first = _one(database, f"select count(*), count(sent), {asked} from rows")
     timed, of_first = with_time * 2 > read, with_first * 2 > fine
@@ -45,9 +46,15 @@ def log_of(database: DuckDBPyConnection, torn: int) -> tuple[Log, float | None]:
     which = np.array([targets.index(name) for name in names.values()], dtype=np.int64)
     columns = _fetched(database, timed)
     log = _arrays(columns, targets, which, bad, read + torn, timed=timed, of_first=of_first)
-    log = replace(log, limited=_limited(database, names))
+    (unread,) = _one(database, "select count(unread) from rows")
+    log = replace(log, limited=_limited(database, names), unread=unread)
     started_at = float(columns["sent"][0]) if timed else None
     return log, started_at if started_at is None or started_at > EPOCH else None
+
+
+def _forget_unset_times(database: DuckDBPyConnection) -> None:
+    """Where times are Unix times, one of the years before (0, or the first of January of the year 1) is none."""
+    database.execute(f"update rows set sent = null where sent < {EPOCH} and (select median(sent) from rows) > {EPOCH}")
 
 
 def _check(database: DuckDBPyConnection, read: int, bad: Counter[str]) -> None:
@@ -73,9 +80,10 @@ def _reason(timed: bool, of_first: bool) -> str:
     """SQL of why a row cannot be used; null where it can."""
     latency = "ttft" if of_first else "coalesce(total, ttft)"
     heard = ", ".join(map(text, (SUPERSEDED, CANCELLED, OPEN)))  # a first token may have come before
+    untimed = f"case when unread is null then 'no time' else {text(UNREAD)} end"
     return f"""
     case
-        when state = '{FAILED}' then {"case when sent is null then 'no time' end" if timed else "null"}
+        when state = '{FAILED}' then {f"case when sent is null then {untimed} end" if timed else "null"}
         when state <> '{OK}' and not ({"ttft is not null" if of_first else "false"} and state in ({heard})) then state
         when coalesce(ttft, total) is null then 'no latency, or none that is a number'
         when {latency} is null then {text(NO_FIRST)}
@@ -84,7 +92,7 @@ def _reason(timed: bool, of_first: bool) -> str:
         when {latency} = 0 then 'a latency of zero'
         when {latency} > {LONGEST} then 'a latency of more than a day'
         when ttft > total * 1.001 + 0.001 then {text(LATE_FIRST)}
-        when {"sent is null" if timed else "false"} then 'no time'
+        when {"sent is null" if timed else "false"} then {untimed}
     end
     """
 

@@ -13,10 +13,12 @@ from hedgerow.planner.read_tables import DATED, Table, quoted, text
 ROWS = """
 create table rows (
     sent double, ttft double, total double, input_tokens bigint, output_tokens bigint, usd double,
-    target varchar, endpoint varchar, request ubigint, state varchar, word varchar
+    target varchar, endpoint varchar, request ubigint, state varchar, word varchar, unread varchar
 )
 """
-"""`state`: ok, failed, or the reason why a row says nothing. `word`: for a failure, its own."""
+"""`state`: ok, failed, or the reason why a row says nothing. `word`: for a failure, its own. `unread`: what a row
+says in place of a time.
+"""
 OK, FAILED = "ok", "failed"
 _GOOD = (
     r"(?i)^\s*(ok|true|success|succeeded|successful|completed?|done|finished|default|debug|info|warning|won|kept|"
@@ -27,6 +29,7 @@ _REFUSED = r"(?i)^\s*(http[ _-]?)?4(0[0-79]|1\d|2[0-46-8]|31|51)(\.0|\D.*)?$"
 _CANCELLED = r"(?i)^\s*(499.*|client_gone|cancell?ed|aborted|client_closed.*)\s*$"
 _STATES = ((_REFUSED, REFUSED), (_CANCELLED, CANCELLED), ("^superseded$", SUPERSEDED), ("^(open|lost)$", OPEN))
 _NOTHING = r"(?i)^\s*(0|none|null|false|\{\}|\[\])?\s*$"
+_NO_TIME = r"(?i)^\s*(nan|nat|none|null|n/?a|-)?\s*$"
 _WITH_UNIT = r"^\s*\+?([0-9.]+)\s*(ns|us|µs|ms|s|sec|m|min)\s*$"
 
 
@@ -53,7 +56,9 @@ class Taken:
             fallback=text(self.fallback),
             target=_host("f_target"),
             endpoint=_host("f_endpoint"),
-            source=f"select {fields}, {self._state()} as state, {self._word()} as word from ({source}) where {those}",
+            unread=f"case when not regexp_matches(said_at, {text(_NO_TIME)}) then said_at end",
+            source=f"select {fields}, cast({self._text('at')} as varchar) as said_at, {self._state()} as state, "
+            f"{self._word()} as word from ({source}) where {those}",
         )
 
     def _text(self, field: str) -> str:
@@ -88,7 +93,7 @@ class Taken:
 
 _TIDY = """
 select
-    coalesce(f_at, f_end - f_total, f_first - f_ttft) as sent,
+    case when isfinite(came) then came end as sent,
     nullif(coalesce(f_ttft, f_first - f_at), 0) as ttft,  -- 0 is how many logs write that there is none
     coalesce(f_total, f_end - f_at) as total,
     f_input_tokens, f_output_tokens, f_cost,
@@ -101,8 +106,9 @@ select
     {endpoint},
     case when f_request <> '' then hash(f_request) end,
     state,
-    case when state = 'failed' then word end
-from ({source})
+    case when state = 'failed' then word end,
+    case when sent is null then {unread} end
+from (select *, coalesce(f_at, f_end - f_total, f_first - f_ttft) as came from ({source}))
 """
 
 
