@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hedgerow.config.base import DAY
 from hedgerow.planner import words
 from hedgerow.planner.plan import Option, Plan, Route
+from hedgerow.planner.scene import places_of
 from hedgerow.report.words import change, percent, seconds
 from hedgerow.units import show_duration
 
@@ -39,8 +40,9 @@ def fragment(plan: Plan) -> str:
         "",
         "targets:",
     ]
-    for target, name in names.items():
-        lines += _target(target, name)
+    accounts = [place.candidate.account for place in places_of(list(names))]
+    for (target, name), account in zip(names.items(), accounts, strict=True):
+        lines += _target(target, name, account if accounts.count(account) > 1 else None)
     lines += ["", "routes:"]
     for route in plan.routes:
         lines += ["", *_route(plan, route, names)]
@@ -73,11 +75,15 @@ def _asked(plan: Plan, route: Route) -> Sequence[str]:
     return [route.primary, *[each for each in (*tried, *known) if each != route.primary][:1]]
 
 
-def _target(target: str, name: str) -> Iterator[str]:
+def _target(target: str, name: str, account: str | None) -> Iterator[str]:
+    """`account`: what it shares with another, if anything."""
     key = f"{re.sub(r'[^A-Z0-9]+', '_', name.upper())}_API_KEY"
     yield f"  {name}:{f'  # {_line(target)}' if name != target else ''}"
     yield f"    base_url: https://{name.lower().replace('_', '-')}.example/v1  # its URL here"
     yield f"    api_key: ${{{key}:-none}}"
+    if account is not None:
+        why = "one provider, slow and limited together, as judged; take it out where rate limits are apart"
+        yield f"    account: {_value(account)}  # {why}"
 
 
 def _route(plan: Plan, route: Route, names: Mapping[str, str]) -> Iterator[str]:
@@ -129,7 +135,12 @@ def _nested(keys: Sequence[tuple[Sequence[str], str, str]], indent: int) -> Iter
             _, key, value = own[0]
             said = _AT_MOST if key.startswith("timeouts.") and value == show_duration(DAY) else _WHY.get(key)
             why = f"  # {said}" if said else ""
-            yield f"{' ' * indent}{first}: {value if _PLAIN.fullmatch(value) else json.dumps(value)}{why}"
+            yield f"{' ' * indent}{first}: {_value(value)}{why}"
+
+
+def _value(text: str) -> str:
+    """As YAML reads it back."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)
 
 
 def _comment(text: str, indent: int = 0) -> Iterator[str]:
