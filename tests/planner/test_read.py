@@ -184,3 +184,47 @@ def test_a_log_of_which_no_time_can_be_read_says_so(tmp_path: Path) -> None:
     assert any(note.startswith("300 times cannot be read, such as '1. November 2026': ") for note in source.notes)
     (finding,) = (each for each in findings_of(log, statistics_of(log), []) if each.name == "no_times")
     assert finding.text.startswith("The times of 300 rows cannot be read; they are taken in the order of its rows.")
+
+
+@pytest.mark.parametrize(
+    ("names", "row", "seconds", "units"),
+    [
+        ("ttft,latency", "45,900", (0.045, 0.9), ("milliseconds", "milliseconds")),  # apart ttft would be 45 s
+        ("ttft,latency", "0.4,1.8", (0.4, 1.8), ("seconds", "seconds")),
+        ("ttft,latency", "30,50", (30.0, 50.0), ("seconds", "seconds")),
+        ("ttft,latency", "0.5,100", (0.5, 100.0), ("seconds", "seconds")),  # long answers; apart they would be 0.1 s
+        ("ttft,latency", "0.4,1800", (0.4, 1.8), ("seconds", "milliseconds")),  # 0.4 ms is no time to a first token
+        ("ttft_ms,latency", "400,1.8", (0.4, 1.8), ("milliseconds", "seconds")),
+        ("ttft_ms,latency", "20,50", (0.02, 0.05), ("milliseconds", "milliseconds")),
+        ("ttft,latency_ms", "45,900", (0.045, 0.9), ("milliseconds", "milliseconds")),
+        ("ttft_s,latency", "0.2,50", (0.2, 50.0), ("seconds", "seconds")),
+    ],
+)
+def test_units_are_told_together_as_a_first_token_comes_before_the_end(
+    tmp_path: Path, names: str, row: str, seconds: tuple[float, float], units: tuple[str, str]
+) -> None:
+    log, source = read(written(tmp_path, f"{names}\n" + f"{row}\n" * 5))
+    assert dict(source.bad) == {}
+    assert list(log.ttft) == pytest.approx([seconds[0]] * 5)
+    assert {field: unit for field, _, unit in source.columns} == dict(zip(("ttft", "total"), units, strict=True))
+    for name, unit in zip(names.split(","), units, strict=True):
+        assert (f"`{name}` is taken as {unit}, by the size of its numbers" in source.notes) is ("_" not in name)
+    first, total = names.split(",")
+    apart = f"`{first}` {units[0]} and `{total}` {units[1]}: by their numbers they are not of one unit; "
+    assert any(note.startswith(apart) for note in source.notes) is (units[0] != units[1])
+
+
+def test_rows_without_a_first_token_do_not_say_what_its_unit_is(tmp_path: Path) -> None:
+    log, source = read(written(tmp_path, "ttft,latency\n" + "0,900\n" * 6 + "250,800\n" * 4))
+    assert ("ttft", "ttft", "milliseconds") in source.columns
+    assert list(log.ttft) == pytest.approx([0.9] * 6 + [0.8] * 4)
+
+
+def test_units_that_cannot_be_are_refused_or_warned_of(tmp_path: Path) -> None:
+    said = r"a first token after the end \(5\); if a unit is wrong, --map ttft=COLUMN:ms"
+    with pytest.raises(ConfigError, match=said):
+        read(written(tmp_path, "ttft_s,latency_ms\n" + "400,900\n" * 5))
+    log, _ = read(written(tmp_path, "ttft_s,latency_ms\n" + "400,900\n" * 50 + "0.5,900\n" * 10))
+    found = {each.name: each for each in findings_of(log, statistics_of(log), [])}
+    assert found["many_bad_rows"].severity == "stop"
+    assert "or are their units others (--map)?" in found["clock"].text

@@ -121,7 +121,8 @@ def _of_times(log: Log) -> Iterator[Finding]:
             yield Finding("short_log", "note", None, text)
     askew = log.bad.get(NEGATIVE, 0) + log.bad.get(LATE_FIRST, 0)
     if askew > ASKEW * log.read:
-        text = f"In {askew:,} rows an answer ends before it begins: do their times come from clocks that differ?"
+        why = "do their times come from clocks that differ, or are their units others (--map)"
+        text = f"In {askew:,} rows an answer ends before it begins: {why}?"
         yield Finding("clock", "warning", None, text)
     took = log.ttft[~log.failed]
     if len(took) >= 20 and np.mean(np.abs(took - np.round(took)) < 1e-9) > 0.95:

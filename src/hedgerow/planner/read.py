@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hedgerow.errors import ConfigError
 from hedgerow.extras import install
-from hedgerow.planner.columns import DURATIONS, TIMES, Column, guessed, told
+from hedgerow.planner.columns import DURATIONS, guessed, told
 from hedgerow.planner.log import Log, printable
 from hedgerow.planner.plan import Source
 from hedgerow.planner.read_files import File, found
@@ -25,7 +25,8 @@ from hedgerow.planner.read_log import log_of
 from hedgerow.planner.read_notes import empty, failures, left, stem, unread
 from hedgerow.planner.read_rows import ROWS, Taken
 from hedgerow.planner.read_shapes import GENERIC, shape_of
-from hedgerow.planner.read_tables import DATED, Table, quoted, table, unreadable
+from hedgerow.planner.read_tables import Table, table, unreadable
+from hedgerow.planner.read_units import Units
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -34,12 +35,6 @@ MEMORY = "1GB"
 """What DuckDB may use; the arrays of the log, some 80 bytes a row, come on top."""
 THREADS = 4
 """More would need more memory: each has buffers for two of the longest rows."""
-_SAMPLE = 10_000
-"""Rows that units are told by."""
-_MINUTE = 60.0
-_EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
-_NAIVE = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d*)?)?)?$"
-"""A date, and maybe a time, without a zone."""
 Progress = Callable[[str, float], object]
 """Told what is being read, and which share of all is done."""
 
@@ -170,38 +165,9 @@ class _Reading:
         if shape is GENERIC:
             self.notes.update(dict.fromkeys(left(file, names, mapped)))
         fallback = "all" if "target" in mapped else stem(file)
-        return Taken(content, shape, self._with_units(content, mapped), fallback)
-
-    def _with_units(self, content: Table, mapped: Mapping[str, Column]) -> dict[str, Column]:
-        """Units told by the size of numbers, where neither name nor owner says one.
-
-        A median latency above a minute is one of milliseconds; a point in time is seconds, or a thousandth of these
-        and so on, by its distance from 1970.
-        """
-        asked = {field: column for field, column in mapped.items() if field in (*TIMES, *DURATIONS)}
-        asked = {field: column for field, column in asked.items() if _is_open(content, column)}
-        found = dict(mapped)
-        naive = f"times without a zone are taken as {self._timezone}"
-        if any(field in TIMES and _is_naive(content, column) for field, column in mapped.items()):
-            self.notes[naive] = None
-        if not asked:
-            return found
-        shown = ", ".join(
-            f"median(abs(try_cast({(name := quoted(column.name))} as double))), "
-            f"count(*) filter (regexp_matches({name}::varchar, '{_NAIVE}'))"
-            for column in asked.values()
-        )
-        rows = content.rows(list(dict.fromkeys(column.name for column in asked.values())))
-        answers = iter(self._database.execute(f"select {shown} from ({rows} limit {_SAMPLE})").fetchone() or ())
-        for (field, column), median, count in zip(asked.items(), answers, answers, strict=False):
-            if field in TIMES and count:
-                self.notes[naive] = None
-            if column.unit is None and median is not None:
-                found[field] = Column(column.name, _unit_of(field, median))
-                self.notes[f"`{column.name}` is taken as {found[field].words(field)}, by the size of its numbers"] = (
-                    None
-                )
-        return found
+        units = Units(self._database, content, mapped, self._timezone)
+        self.notes.update(dict.fromkeys(units.notes))
+        return Taken(content, shape, units.columns, fallback)
 
     def _insert(self, query: str, tell: Callable[[float], None]) -> None:
         """Run it, in a thread of its own where somebody wants to know how far it is."""
@@ -241,19 +207,3 @@ class _Reading:
             return int((self._database.execute(asked).fetchone() or (0,))[0])
         except duckdb.CatalogException:  # no CSV was read
             return 0
-
-
-def _is_open(content: Table, column: Column) -> bool:
-    """Whether its unit, or its zone, is to be told by what is in it."""
-    return not content.columns[column.name].startswith(DATED) and column.unit in (None, 1.0)
-
-
-def _is_naive(content: Table, column: Column) -> bool:
-    kind = content.columns[column.name]
-    return kind.startswith(DATED) and not kind.endswith("TIME ZONE")
-
-
-def _unit_of(field: str, median: float) -> float:
-    if field in DURATIONS:
-        return 1e-3 if median > _MINUTE else 1.0
-    return next((unit for least, unit in _EPOCHS if median > least), 1.0)

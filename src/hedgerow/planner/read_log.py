@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.errors import ConfigError
 from hedgerow.planner.log import CANCELLED, LATE_FIRST, NEGATIVE, OPEN, SUPERSEDED, TORN, UNREAD, Ints, Log, printable
-from hedgerow.planner.read_rows import FAILED, OK
+from hedgerow.planner.read_rows import FAILED, OK, late
 from hedgerow.planner.read_tables import text
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def _check(database: DuckDBPyConnection, read: int, bad: Counter[str]) -> None:
     if not read:
         raise ConfigError(["there are no rows in it"])
     if read == bad.total():
-        raise ConfigError([f"none of the {read:,} rows can be used: {_told(bad)}"])
+        hint = "; if a unit is wrong, --map ttft=COLUMN:ms or --map total=COLUMN:ms says it"
+        hint = hint if bad[LATE_FIRST] * 2 > read else ""
+        raise ConfigError([f"none of the {read:,} rows can be used: {_told(bad)}{hint}"])
     if not _one(database, "select count(*) from judged where bad is null and state <> 'failed'")[0]:
         left = f"; the rest cannot be used: {_told(bad)}" if bad else ""
         raise ConfigError([f"no row has a latency to plan by: {read - bad.total():,} are failures{left}"])
@@ -91,7 +93,7 @@ def _reason(timed: bool, of_first: bool) -> str:
         when {latency} < 0 then {text(NEGATIVE)}
         when {latency} = 0 then 'a latency of zero'
         when {latency} > {LONGEST} then 'a latency of more than a day'
-        when ttft > total * 1.001 + 0.001 then {text(LATE_FIRST)}
+        when {late("ttft", "total")} then {text(LATE_FIRST)}
         when {"sent is null" if timed else "false"} then {untimed}
     end
     """

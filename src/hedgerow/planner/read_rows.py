@@ -33,6 +33,11 @@ _NO_TIME = r"(?i)^\s*(nan|nat|none|null|n/?a|-)?\s*$"
 _WITH_UNIT = r"^\s*\+?([0-9.]+)\s*(ns|us|µs|ms|s|sec|m|min)\s*$"
 
 
+def late(first: str, whole: str) -> str:
+    """SQL of a first token after the end; clocks are not exact."""
+    return f"{first} > {whole} * 1.001 + 0.001"
+
+
 @dataclass(frozen=True)
 class Taken:
     """A table, and what of it is taken for what."""
