@@ -221,6 +221,12 @@ def test_who_fails_many_requests_is_not_the_fastest(run: Run, tmp_path: Path) ->
         (["LOG", "--compare", "now.yaml", "--as", "a=east"], "--as a=east: no configuration has such a target"),
         (["LOG", "--compare", "now.yaml", "--write-config", "w.yaml"], "--write-config goes with no --compare"),
         (["LOG", "--as", "a=b"], "--as goes with --compare"),
+        (["LOG", "--price", "c=1/2"], "c: the log has no such target; it has a, b"),
+        (
+            ["LOG", "--compare", "now.yaml", "--as", "b=west", "--price", "west=1/2"],
+            "--price west=...: the log has no such target; it has a, b",
+        ),
+        (["LOG", "--compare", "now.yaml", "--budget", "5%", "--primary", "a"], "--budget and --primary: not with"),
         (["LOG", "--output", "LOG"], "that is read from; name another file"),
         (["LOG", "--output", "p.html", "--write-config", "p.html"], "both say p.html; name two files"),
     ],

@@ -130,7 +130,8 @@ def plan(
     made = format_of(format, output)
     need("the planner", "planner", made, "numpy", "duckdb")
     logs, configs = _apart(logs, compare or [])
-    _refuse(write_config, as_, comparing=bool(configs))
+    looked_for = {"--budget": budget, "--primary": primary, "--backup": backup}
+    _refuse(write_config, as_, [option for option, said in looked_for.items() if said], comparing=bool(configs))
     _spare([*logs, *configs], output, write_config)
     options = _options(budget, primary, backup, target_quantile, price, seed, jobs)
     reading = partial(_read, logs, map_ or [], timezone)
@@ -154,8 +155,11 @@ def plan(
     make(made, output, data=found, show=show, page=page)
 
 
-def _refuse(write_config: Path | None, names: list[str] | None, *, comparing: bool) -> None:
+def _refuse(write_config: Path | None, names: list[str] | None, looked_for: Sequence[str], *, comparing: bool) -> None:
     """What cannot be, before anything is done. Raises `ConfigError`."""
+    if looked_for and comparing:
+        what = " and ".join(looked_for)
+        raise ConfigError([f"{what}: not with --compare, which judges configurations as they are"])
     if write_config is not None and comparing:
         raise ConfigError(["--write-config goes with no --compare, which judges configurations that are there"])
     if write_config is not None and write_config.exists():

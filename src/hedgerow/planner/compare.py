@@ -70,7 +70,7 @@ def compare(
     judged: list[Judged] = []
     notes: list[str] = []
     every = [(file, load(file, _AnyKey(os.environ))) for file in files]
-    _check(names, log, [settings for _, settings in every])
+    _check(names, options, log, [settings for _, settings in every])
     for file, settings in every:
         found = _Config(str(file), settings, _by_config(log, settings, names))
         for route in settings.routes:
@@ -101,12 +101,14 @@ def served(expected: Outcome) -> tuple[float, float]:
     return expected.of_all, expected.failed
 
 
-def _check(names: Mapping[str, str], log: Log, every: Sequence[Settings]) -> None:
+def _check(names: Mapping[str, str], options: Options, log: Log, every: Sequence[Settings]) -> None:
     """Raises `ConfigError` for names that neither side has."""
     there = {target for settings in every for target in settings.targets}
+    asked = {f"--as {name}={other}": name for name, other in names.items()}
+    asked |= {f"--price {name}=...": name for name in options.prices}
     problems = [
-        f"--as {name}={other}: the log has no such target; it has {', '.join(sorted(log.targets))}"
-        for name, other in names.items()
+        f"{option}: the log has no such target; it has {', '.join(sorted(log.targets))}"
+        for option, name in asked.items()
         if name not in log.targets
     ]
     problems += [
