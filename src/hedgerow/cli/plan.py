@@ -13,6 +13,22 @@ import typer
 from hedgerow.cli import asked
 from hedgerow.cli.ahead import Progress, progress
 from hedgerow.cli.making import FORMAT, OUTPUT, Format, format_of, make, need
+from hedgerow.cli.plan_options import (
+    ALL,
+    Backups,
+    Budgets,
+    Columns,
+    Configs,
+    Jobs,
+    Logs,
+    Names,
+    Percentile,
+    Prices,
+    Primaries,
+    Seed,
+    WriteConfig,
+    Zone,
+)
 from hedgerow.cli.words import Examples
 from hedgerow.errors import ConfigError
 
@@ -38,88 +54,23 @@ EXAMPLES: Examples = (
      "hedgerow plan requests.csv --compare now.yaml new.yaml"),
 )  # fmt: skip
 
-ALL = "all"
-WHAT = "What is looked for"
-
 
 def plan(
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="LOG...",
-            help="Files of attempts (CSV, JSON, Parquet, a ledger, exports of other systems), folders of them, URLs of "
-            "ledgers, or - for standard input.",
-        ),
-    ],
-    map_: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="FIELD=COLUMN[:UNIT]", help="What a column says. May be repeated."),
-    ] = None,
-    timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Where times without a zone are from, such as Europe/Berlin.")
-    ] = "UTC",
-    budget: Annotated[
-        list[str] | None,
-        typer.Option(
-            rich_help_panel=WHAT,
-            metavar="5%|2usd",
-            help="Extra attempts as a share of requests, or extra dollars per 1,000. May be repeated. "
-            "\\[default: 2%, 5%, 10%, 20%]",
-        ),
-    ] = None,
-    primary: Annotated[
-        list[str] | None,
-        typer.Option(
-            rich_help_panel=WHAT,
-            metavar="TARGET",
-            help=f"Whose requests to hedge; `{ALL}` of them. May be repeated. \\[default: the target with most]",
-        ),
-    ] = None,
-    backup: Annotated[
-        list[str] | None,
-        typer.Option(
-            rich_help_panel=WHAT,
-            metavar="TARGET",
-            help="Where hedges may go. May be repeated. Left out: all targets, the primary too.",
-        ),
-    ] = None,
-    target_quantile: Annotated[
-        str, typer.Option(rich_help_panel=WHAT, metavar="P99", help="The percentile that is to be made short.")
-    ] = "p99",
-    price: Annotated[
-        list[str] | None,
-        typer.Option(
-            rich_help_panel=WHAT,
-            metavar="TARGET=IN/OUT",
-            help="Dollars per million tokens of prompt and of answer. May be repeated.",
-        ),
-    ] = None,
-    compare: Annotated[
-        list[Path] | None,
-        typer.Option(
-            rich_help_panel=WHAT,
-            metavar="YAML...",
-            help="Judge the routes of these configurations on the log instead of looking for the best.",
-        ),
-    ] = None,
-    as_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--as",
-            rich_help_panel=WHAT,
-            metavar="NAME=TARGET",
-            help="With --compare: the log's NAME is the configurations' TARGET. May be repeated.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Same log, seed and version: same bytes.")] = 1,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Processes. \\[default: one for each core]")
-    ] = None,
+    logs: Logs,
+    map_: Columns = None,
+    timezone: Zone = "UTC",
+    budget: Budgets = None,
+    primary: Primaries = None,
+    backup: Backups = None,
+    target_quantile: Percentile = "p99",
+    price: Prices = None,
+    compare: Configs = None,
+    as_: Names = None,
+    seed: Seed = 1,
+    jobs: Jobs = None,
     format: Annotated[Format | None, FORMAT] = None,  # noqa: A002  # the option's name
     output: Annotated[Path | None, OUTPUT] = None,
-    write_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what is recommended as a hedgerow.yaml to fill in.")
-    ] = None,
+    write_config: WriteConfig = None,
 ) -> None:
     """Say what hedging would buy on the traffic of a log: how much shorter p99 becomes, for how many extra attempts.
 
@@ -137,22 +88,8 @@ def plan(
     reading = partial(_read, logs, map_ or [], timezone)
     if configs:
         _compare(reading, configs, asked.pairs(as_ or []), options, made, output)
-        return
-    found = _plan(reading, options)
-    if write_config is not None:
-        _write(found, write_config)
-
-    def show(console: Console) -> None:
-        from hedgerow.planner import terminal
-
-        terminal.show(found, console, None if write_config is None else str(write_config))
-
-    def page() -> str:
-        from hedgerow.planner.page import render
-
-        return render(found)
-
-    make(made, output, data=found, show=show, page=page)
+    else:
+        _make(_plan(reading, options), made, output, write_config)
 
 
 def _refuse(write_config: Path | None, names: list[str] | None, looked_for: Sequence[str], *, comparing: bool) -> None:
@@ -226,6 +163,23 @@ def _plan(reading: Callable[[Progress], tuple[Log, Source]], options: Options) -
 
     with progress() as tell:
         return plan(*reading(tell), options, tell)
+
+
+def _make(found: Plan, made: Format, output: Path | None, write_config: Path | None) -> None:
+    if write_config is not None:
+        _write(found, write_config)
+
+    def show(console: Console) -> None:
+        from hedgerow.planner import terminal
+
+        terminal.show(found, console, None if write_config is None else str(write_config))
+
+    def page() -> str:
+        from hedgerow.planner.page import render
+
+        return render(found)
+
+    make(made, output, data=found, show=show, page=page)
 
 
 def _compare(
