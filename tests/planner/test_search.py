@@ -165,7 +165,7 @@ def test_a_budget_in_money_is_kept_and_needs_prices() -> None:
     prices = {"one": Price.parse(request_usd="0.01")}
     option = only(planned(log, [Budget(usd_per_1000=0.5)], prices=prices))
     assert option.expected.usd_per_1000 == pytest.approx(10 * option.expected.extra)  # a hedge is a cent
-    assert option.expected.usd_per_1000 == pytest.approx(0.5, rel=0.1)
+    assert 0.4 < (option.expected.usd_per_1000 or 0.0) <= 0.5
     assert f"per 1,000 (+{percent(option.expected.extra)} of the bill)" in option.why
     with pytest.raises(ConfigError, match=r"needs prices of one$"):
         planned(log, [Budget(usd_per_1000=0.5)])

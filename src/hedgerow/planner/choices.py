@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, inf
 
+import msgspec
 import numpy as np
 
 from hedgerow.config.base import DAY
@@ -118,6 +119,12 @@ def _budget(scene: Scene, share: float) -> dict[str, str]:
     burst = burst_of(scene, share)
     keys = {"hedge.budget": show_percent(round(share, 6)), "hedge.per_minute": "0"}
     return keys if burst == BURST else keys | {"hedge.burst": str(burst)}
+
+
+def cheaper(scene: Scene, choice: Choice, share: float) -> Choice:
+    """The same way within a smaller budget."""
+    keys = {key: value for key, value in choice.config if key != "hedge.burst"} | _budget(scene, share)
+    return msgspec.structs.replace(choice, config=tuple(keys.items()))
 
 
 def _learning(scene: Scene, aims: Aims) -> dict[str, str]:

@@ -29,6 +29,8 @@ UNKNOWN = 0.5
 """Failures of unknown duration, as a share of those beyond the quantile in question, from which on they are told of."""
 LIMITED = 0.05
 """Share of HTTP 429 from which on a target is no backup: more attempts would only be turned away."""
+UNPAID = 0.01
+"""Share of requests without costs from which on it is told of."""
 CHANGED = 1.3
 FAR = 600.0
 """Seconds, the median, from which on what stands for a hedge tells nothing of a slow spell of some minutes."""
@@ -212,6 +214,16 @@ def far_away(primary: str, backup: str, apart: tuple[float, float]) -> Iterator[
             f"in them gain less than this plan promises."
         )
         yield Finding("far_neighbours", "warning", backup, text)
+
+
+def unknown_costs(primary: str, backup: str, share: float, instead: str) -> Iterator[Finding]:
+    """Where costs are partly a guess: of this share of the requests; `instead` of them is taken what that says."""
+    if share >= UNPAID:
+        text = (
+            f"Costs of {percent(share)} of the requests of {primary} with hedges to {backup} are not known, as the log "
+            f"does not say how many tokens they had or what they cost: {instead} stand for them."
+        )
+        yield Finding("unknown_costs", "warning", backup, text)
 
 
 def span(of: float) -> str:

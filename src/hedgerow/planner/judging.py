@@ -19,7 +19,7 @@ from hedgerow.planner.plan import Budget, Choice, Option, Outcome
 from hedgerow.planner.scene import Backup, Scene
 from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.trial import Flown, outcome_of
-from hedgerow.planner.verdict import About, Judged, pays, turned_away, value_at
+from hedgerow.planner.verdict import About, Judged, pays, too_dear, turned_away, value_at
 from hedgerow.policy.auto import PROMPTS
 from hedgerow.policy.latency.cells import SIZES
 
@@ -58,6 +58,8 @@ class Judging:
         paid, why = pays(self.about, cut, without, expected, None if money is None else money.bill(rest))
         if limited >= LIMITED:
             paid, why = False, turned_away(choice.backup, limited)
+        elif budget.usd_per_1000 is not None and (expected.usd_per_1000 or 0.0) > budget.usd_per_1000:
+            paid, why = False, too_dear(expected.usd_per_1000 or 0.0, budget.usd_per_1000)
         option = Option(
             budget=budget,
             choice=msgspec.structs.replace(choice, by_size=_by_size(flown[0])),

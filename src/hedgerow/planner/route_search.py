@@ -6,19 +6,20 @@ whole log, and judged by what it does to the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hedgerow.errors import ConfigError
-from hedgerow.planner.choices import Aims, candidates, off
+from hedgerow.planner.choices import Aims, candidates, cheaper, off
 from hedgerow.planner.config import policy_from, watches_of
+from hedgerow.planner.findings_targets import far_away, unknown_costs
 from hedgerow.planner.judging import Judging
 from hedgerow.planner.log import Log
 from hedgerow.planner.money import money_of
 from hedgerow.planner.pictures import curves_of, heat_of, timeline_of
-from hedgerow.planner.plan import Budget, Choice, Option, Outcome, Route
+from hedgerow.planner.plan import Budget, Choice, Finding, Option, Outcome, Route
 from hedgerow.planner.scene import Backup, Scene
 from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.trial import Crew, Flown, Trial, outcome_of
@@ -38,6 +39,13 @@ _APART = 0.02
 """And so much is the chance worth that another target is well when the primary is not, which no log can promise."""
 _OVER = 1.2
 """How far beyond its budget a way may be in a trial, which begins with as many hedges as may start at once."""
+
+_LEAST = 0.001
+"""The smallest share that a configuration may say."""
+_AGAIN, _BELOW = 4, 0.95
+"""How often a way that costs more than a budget in money is tried with fewer hedges, and how much further down than
+arithmetic says.
+"""
 
 
 def too_short(log: Log, target: int, quantile: float) -> Route:
@@ -84,7 +92,7 @@ class RouteSearch:
         if money is None:
             both = " and ".join(dict.fromkeys((self.scene.name, backup)))
             raise ConfigError([f"a budget in money needs prices of {both}"])
-        return max(money.share(budget.usd_per_1000, self.scene, self._backups[backup]), 0.001)
+        return max(money.share(budget.usd_per_1000, self.scene, self._backups[backup]), _LEAST)
 
     @property
     def work(self) -> int:
@@ -99,8 +107,8 @@ class RouteSearch:
         chosen = self._chosen(crew)
         without = [(off(self.scene, each), each) for each in self._backups.values()]
         plain = dict(zip(self._backups, self._flown(crew, without, f"{name} without hedging"), strict=True))
-        best_ways = [(dict(choice.config), self._backups[choice.backup]) for choice in chosen]
-        flown = self._flown(crew, best_ways, f"judging the best way of each budget for {name}")
+        flown = self._fly(crew, chosen)
+        self._afford(crew, chosen, flown)
         before = [plain[choice.backup] for choice in chosen]
         judged = [
             self._judging.option(budget, shares[choice.backup], choice, *flights)
@@ -112,6 +120,47 @@ class RouteSearch:
         main = 0 if index is None else index
         options = [each.option for each in judged]
         return self._route(options, index, verdict, before[main], None if index is None else flown[main])
+
+    def findings(self, used: set[str]) -> Iterator[Finding]:
+        """What is to be known of what stands for hedges at these backups, and of what they cost."""
+        for backup in self.scene.backups:
+            money = self._money[backup.name]
+            if backup.name in used and self.scene.log.timed:
+                yield from far_away(self.scene.name, backup.name, backup.apart)
+            if backup.name in used and money is not None:
+                yield from unknown_costs(self.scene.name, backup.name, *money.unknown)
+
+    def _fly(self, crew: Crew, ways: Sequence[Choice]) -> list[list[Flown]]:
+        configs = [(dict(choice.config), self._backups[choice.backup]) for choice in ways]
+        return self._flown(crew, configs, f"judging the best way of each budget for {self.scene.name}")
+
+    def _afford(self, crew: Crew, chosen: list[Choice], flown: list[list[Flown]]) -> None:
+        """Fly those again, with a smaller share, whose hedges cost more than a budget in money, as judged."""
+        for _ in range(_AGAIN):
+            less = [(place, self._less(place, chosen[place], flown[place])) for place in range(len(chosen))]
+            dear = {place: share for place, share in less if share is not None}
+            if not dear:
+                return
+            for place, share in dear.items():
+                self._shares[place][chosen[place].backup] = share
+                chosen[place] = cheaper(self.scene, chosen[place], share)
+            again = self._fly(crew, [chosen[place] for place in dear])
+            for place, flights in zip(dear, again, strict=True):
+                flown[place] = flights
+
+    def _less(self, place: int, choice: Choice, flown: Sequence[Flown]) -> float | None:
+        """Hedges per request that a budget in money is for, where these cost more; None where they do not."""
+        usd, money = self._options.budgets[place].usd_per_1000, self._money[choice.backup]
+        if usd is None or money is None:
+            return None
+        rest = slice(self.scene.split, None)
+        cost = money.per_1000(flown, rest)
+        if cost <= usd:
+            return None
+        before = self._shares[place][choice.backup]
+        extra = float(np.mean([each.hedges[rest] for each in flown]))
+        share = max(min(before, extra) * usd / cost * _BELOW, _LEAST)
+        return share if share < before else None
 
     def _chosen(self, crew: Crew) -> list[Choice]:
         """Of each budget the way that does best where all are tried."""

@@ -10,7 +10,6 @@ import numpy as np
 from hedgerow import __version__
 from hedgerow.errors import ConfigError
 from hedgerow.planner.findings import findings_of
-from hedgerow.planner.findings_targets import far_away
 from hedgerow.planner.log import Log
 from hedgerow.planner.money import money_of
 from hedgerow.planner.plan import Budget, Finding, Outcome, Plan, Route, Source
@@ -98,13 +97,9 @@ def plan(log: Log, source: Source, options: Options, progress: Progress = _quiet
 
 
 def _drawn(searches: Sequence[RouteSearch | Route], routes: Sequence[Route]) -> Iterator[Finding]:
-    """What is to be known of the attempts that stand for hedges where the best ways send these."""
     for search, route in zip(searches, routes, strict=True):
-        if isinstance(search, RouteSearch) and search.scene.log.timed:
-            used = {option.choice.backup for option in route.options}
-            for backup in search.scene.backups:
-                if backup.name in used:
-                    yield from far_away(search.scene.name, backup.name, backup.apart)
+        if isinstance(search, RouteSearch):
+            yield from search.findings({option.choice.backup for option in route.options})
 
 
 def judge(

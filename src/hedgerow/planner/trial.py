@@ -111,6 +111,7 @@ class Crew:
 
     def fly(self, trials: Sequence[Trial], words: str) -> list[Flown]:
         """All of them."""
+        self._planned = max(self._planned, self._done + sum(len(trial.at) for trial in trials))
         self._progress(self._done, self._planned, words)
         flown = []
         for trial, each in zip(trials, self._each(trials), strict=True):

@@ -173,6 +173,11 @@ def turned_away(backup: str, share: float) -> str:
     return f"{away}, and each hedge would be one more."
 
 
+def too_dear(usd_per_1000: float, budget: float) -> str:
+    """Why not to hedge where a budget in money does not pay for it."""
+    return f"Its hedges cost {money(usd_per_1000 * 1e9)} per 1,000, more than the budget of {money(budget * 1e9)}."
+
+
 def _slow_alike(about: About, best: Judged, tried: str) -> str | None:
     """Where a hedge is as slow as what it is to help."""
     explained = about.statistics.long
