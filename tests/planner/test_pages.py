@@ -20,7 +20,7 @@ from rich.console import Console
 
 from hedgerow.config import loads
 from hedgerow.gateway.drafting import blueprint_of
-from hedgerow.planner import words
+from hedgerow.planner import words, words_targets
 from hedgerow.planner.config import policy_of
 from hedgerow.planner.fragment import fragment
 from hedgerow.planner.page import render
@@ -74,6 +74,29 @@ def test_each_budget_is_set_beside_no_hedging() -> None:
     assert cells[words.ORACLE][-1] == "-"  # without bound
     assert [list(part.head) for part in found.parts(4)] == [list(found.head[:4]), list(found.head[4:])]
     assert [part.chosen for part in found.parts(2)] == [None, 0, None]
+
+
+def test_prompt_sizes_are_shown_where_they_matter() -> None:
+    first, second = plan().targets
+    even = msgspec.structs.replace(second, explained=0.02)
+    short = msgspec.structs.replace(second, target="short", by_size=second.by_size[:1])
+    sheet = words_targets.sizes([first, even, short])
+    assert sheet is not None
+    assert list(sheet.head) == ["openai"]
+    assert [(name, *cells) for name, cells in sheet.rows] == [
+        ("below 1,024 tokens", "400 ms / 4 s (2,020)"),
+        ("1,024 to 8,191 tokens", "720 ms / 7.2 s (1,515)"),
+        ("8,192 tokens and more", "1.28 s / 12.8 s (464)"),
+    ]
+    long = msgspec.structs.replace(second, by_size=second.by_size[1:])
+    both = words_targets.sizes([first, long])
+    assert both is not None
+    assert dict(both.rows)["below 1,024 tokens"][1] == "-"
+    assert words_targets.sizes([even, short]) is None
+    for text in (shown(plan(), 80), render(plan())):
+        assert words_targets.BY_SIZE in text
+        assert "720 ms / 7.2 s (1,515)" in " ".join(text.split())
+    assert words_targets.BY_SIZE not in shown(msgspec.structs.replace(plan(), targets=(even,)), 80)
 
 
 def test_who_should_not_hedge_is_told_to_leave_it() -> None:

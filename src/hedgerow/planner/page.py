@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from hedgerow.planner import plots, words
+from hedgerow.planner import plots, words, words_targets
 from hedgerow.planner.plan import Plan, Route
 from hedgerow.report.html import rendered
 
@@ -15,6 +15,7 @@ def render(plan: Plan) -> str:
         __package__,
         plan=plan,
         words=words,
+        of_targets=words_targets,
         routes=[(route, _plots(plan, route)) for route in plan.routes],
     )
 

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hedgerow.planner import words
+from hedgerow.planner import words, words_targets
 from hedgerow.planner.plan import Plan, Route
 from hedgerow.report.terminal import titled
 
@@ -23,8 +23,10 @@ def show(plan: Plan, console: Console, written: str | None = None) -> None:
     """What was read and what it says, each route, what to do next; `written` is where the configuration is."""
     console.print(Text(words.log_line(plan.source, plan.targets)))
     console.print(_pairs(list(words.reading(plan.source))))
-    sheet(console, words.targets(plan.targets))
-    for line in words.pairings(plan):
+    sheet(console, words_targets.targets(plan.targets))
+    if (sizes := words_targets.sizes(plan.targets)) is not None:
+        sheet(console, sizes, words_targets.BY_SIZE)
+    for line in words_targets.pairings(plan):
         console.print(Text(line))
     for severity, found in words.severities(plan):
         for name, _, text in found:
@@ -53,10 +55,10 @@ def _aside(console: Console, name: str, text: str, colour: str, style: str = "")
     console.print(Padding(Text.assemble((f"{name}: ", colour), (text, style)), (0, 0, 0, 2)))
 
 
-def sheet(console: Console, of: words.Sheet) -> None:
+def sheet(console: Console, of: words.Sheet, title: str = "") -> None:
     """A table, or several where it is too wide."""
     for part in of.parts(_COLUMNS):
-        table = titled("", "", *part.head)
+        table = titled(title, "", *part.head)
         for name, cells in part.rows:
             marked = [Text(cell, _CHOSEN if place == part.chosen else "") for place, cell in enumerate(cells)]
             table.add_row(name, *marked)

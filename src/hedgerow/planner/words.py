@@ -9,7 +9,6 @@ from math import isfinite, nan
 
 from hedgerow.planner.choices import BURST, LATE
 from hedgerow.planner.plan import Budget, Choice, Outcome, Plan, Route, Source
-from hedgerow.planner.quantiles import Quantile
 from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.verdict import few
 from hedgerow.report.words import change, money, percent, pnn, seconds, when
@@ -213,41 +212,6 @@ def not_paying(plan: Plan, route: Route) -> list[tuple[str, str]]:
     """Budgets that do not pay, or of which it is not known, and why."""
     says = "whether it pays is not known" if unknown(plan, route) else "does not pay"
     return [(f"{budget(each.budget)} {says}", each.why) for each in route.options if not each.pays]
-
-
-def targets(of: Sequence[TargetStatistics]) -> Sheet:
-    """What the log says of each."""
-    at = [{each.p: each for each in one.quantiles} for one in of]
-    rows = [
-        ("attempts", [f"{each.n + each.failed:,}" for each in of]),
-        ("failed", [percent(each.failed / (each.n + each.failed)) if each.n + each.failed else "-" for each in of]),
-        ("outages", [f"{len(each.outages)}" for each in of]),
-        *((pname(p), [seconds(each[p].value) for each in at]) for p in (0.5, 0.95, 0.99)),
-        ("p99, 95 % interval", [_between(each[0.99]) for each in at]),
-        ("p99 / p50", [f"{each.tail:.1f}" if isfinite(each.tail) else "-" for each in of]),
-        ("explained by prompt size", [percent(each.explained) for each in of]),
-        *_with_answers(of),
-        ("slow right after a slow one", [f"{each.clustering:.1f} x" for each in of]),
-    ]
-    return Sheet([each.target for each in of], rows)
-
-
-def _with_answers(of: Sequence[TargetStatistics]) -> Iterator[tuple[str, list[str]]]:
-    """Only where whole answers are timed."""
-    if any(each.explained_with_answers is not None for each in of):
-        yield "and by length of the answer", [percent(each.explained_with_answers) for each in of]
-
-
-def _between(quantile: Quantile) -> str:
-    return f"{seconds(quantile.low)} to {seconds(quantile.high) if isfinite(quantile.high) else '…'}"
-
-
-def pairings(plan: Plan) -> list[str]:
-    """How targets go together."""
-    return [
-        f"{each.first} and {each.second} at the same time: rank correlation {each.correlation:.2f} ({each.n:,} pairs)"
-        for each in plan.pairings
-    ]
 
 
 _NOTED = "when it was sent, its target, time to the first token, prompt tokens and status"
