@@ -76,6 +76,24 @@ def test_each_budget_is_set_beside_no_hedging() -> None:
     assert [part.chosen for part in found.parts(2)] == [None, 0, None]
 
 
+def test_a_budget_that_nothing_is_left_to_spend_on_says_so() -> None:
+    assert words.alike(plan(), route()) == []
+    shares, used = (0.02, 0.1, 0.2, 0.4), (0.02, 0.0861, 0.0862, 0.0862)
+    options = [
+        option(Budget(share=share), share, "500ms", expected=outcome(1.0, extra))
+        for share, extra in zip(shares, used, strict=True)
+    ]
+    full = msgspec.structs.replace(route(), options=(*reversed(options),), recommended=1)
+    why = "the best way that was found makes no use of more than 8.6 % extra attempts"
+    assert words.alike(plan(), full) == [
+        ("20 % more comes to the same as 10 % more", why),
+        ("40 % more comes to the same as 10 % more", why),
+    ]
+    found = msgspec.structs.replace(plan(), routes=(full,))
+    for text in (" ".join(shown(found, 80).split()), render(found).replace("</dt><dd>", ": ")):
+        assert f"40 % more comes to the same as 10 % more: {why}" in text
+
+
 def test_prompt_sizes_are_shown_where_they_matter() -> None:
     first, second = plan().targets
     even = msgspec.structs.replace(second, explained=0.02)

@@ -47,6 +47,8 @@ def _route(plan: Plan, route: Route, console: Console) -> None:
     console.print(Text(words.basis(route), "dim"))
     for name, text in words.legend(route):
         _aside(console, name, text, "dim", "dim")
+    for name, why in words.alike(plan, route):
+        _aside(console, name, why, "cyan")
     for name, why in words.not_paying(plan, route):
         _aside(console, name, why, "yellow")
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from math import isfinite, nan
 
 from hedgerow.planner.choices import BURST, LATE
-from hedgerow.planner.plan import Budget, Choice, Outcome, Plan, Route, Source
+from hedgerow.planner.plan import Budget, Choice, Option, Outcome, Plan, Route, Source
 from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.verdict import few
 from hedgerow.report.words import change, money, percent, pnn, seconds, when
@@ -206,6 +206,18 @@ def unknown(plan: Plan, route: Route) -> bool:
 
 def _doubt(plan: Plan, route: Route) -> str:
     return "not known" if unknown(plan, route) else "no"
+
+
+def alike(plan: Plan, route: Route) -> list[tuple[str, str]]:
+    """Budgets that bring no more than a smaller one, as there is nothing to spend them on."""
+    found, seen = [], dict[tuple[str, ...], Option]()
+    for each in sorted(route.options, key=lambda one: (one.budget.usd_per_1000 or 0.0, one.budget.share or 0.0)):
+        shown = [seconds(value(each.expected, p)) for p in (0.5, 0.95, plan.target_quantile)]
+        less = seen.setdefault((*shown, percent(each.expected.extra)), each)
+        if less is not each:
+            why = f"the best way that was found makes no use of more than {percent(each.expected.extra)} extra attempts"
+            found.append((f"{budget(each.budget)} comes to the same as {budget(less.budget)}", why))
+    return found
 
 
 def not_paying(plan: Plan, route: Route) -> list[tuple[str, str]]:
