@@ -228,3 +228,42 @@ def test_units_that_cannot_be_are_refused_or_warned_of(tmp_path: Path) -> None:
     found = {each.name: each for each in findings_of(log, statistics_of(log), [])}
     assert found["many_bad_rows"].severity == "stop"
     assert "or are their units others (--map)?" in found["clock"].text
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2026-11-30 09:00:00,250",  # Python's logging
+        "2026-11-30 10:00:00.25 +0100 CET",  # Go
+        "30/Nov/2026:10:00:00 +0100",  # nginx, Apache
+        "2026-11-30T09:00:00.250000000Z",
+        "1796029200.25",
+        "1796029200250",
+    ],
+)
+def test_times_are_read_as_common_programs_write_them(tmp_path: Path, time: str) -> None:
+    log, source = read(written(tmp_path, f'at,ttft_s\n"{time}",0.5\n'))
+    exact = 1_796_029_200.0 if "/" in time else 1_796_029_200.25
+    assert (source.started_at, len(log), dict(source.bad)) == (exact, 1, {})
+    naive = "times without a zone are taken as UTC" in source.notes
+    assert naive is ("," in time)
+
+
+def test_the_log_of_a_web_server_in_front_of_providers_is_one(tmp_path: Path) -> None:
+    lines = ["time_local,upstream_addr,status,request_time,upstream_header_time,upstream_response_time"]
+    lines += ["30/Nov/2026:10:00:00 +0000,10.0.0.1:443,200,0.9,0.25,0.8", "30/Nov/2026:10:00:01 +0000,b:1,502,0.9,,0.1"]
+    log, source = read(written(tmp_path, "\n".join(lines) + "\n"))
+    assert {field: column for field, column, _ in source.columns} == {
+        "at": "time_local",
+        "ttft": "upstream_header_time",
+        "total": "upstream_response_time",
+        "target": "upstream_addr",
+        "status": "status",
+    }
+    assert (log.ttft[0], log.failed.tolist(), list(log.targets)) == (0.25, [False, True], ["10.0.0.1:443", "b:1"])
+
+
+def test_values_that_say_their_unit_are_shown_as_such(tmp_path: Path) -> None:
+    log, source = read(written(tmp_path, "elapsed\n350ms\n1.5s\n"))
+    assert list(log.ttft) == pytest.approx([0.35, 1.5])
+    assert source.columns == (("total", "elapsed", "each with its unit"),)

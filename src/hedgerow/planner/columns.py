@@ -30,21 +30,22 @@ FIELDS = {
 _NAMES: Mapping[str, Sequence[str]] = {
     "at": (
         "at", "started_at", "start_time", "timestamp", "ts", "time", "created_at", "created", "date",
-        "datetime", "request_created_at", "sent_at", "launched_at", "start", "t",
+        "datetime", "request_created_at", "requested_at", "sent_at", "launched_at", "start", "t", "asctime",
+        "time_local", "time_iso8601",
     ),
     "end": ("ended_at", "end_time", "finished_at", "completed_at", "end"),
     "first": ("completion_start_time", "first_token_at", "first_token_time_at"),
     "ttft": (
         "ttft", "time_to_first_token", "time_to_first_chunk", "first_token", "first_token_latency", "ttfb",
-        "time_to_first_byte", "first_chunk", "ttft_time",
+        "time_to_first_byte", "first_chunk", "ttft_time", "upstream_header_time",
     ),
     "total": (
         "total", "latency", "duration", "total_time", "total_latency", "elapsed", "response_time", "request_duration",
-        "e2e_latency", "end_to_end_latency", "took", "delay",
+        "e2e_latency", "end_to_end_latency", "e2e", "e2el", "took", "delay", "upstream_response_time", "request_time",
     ),
     "target": (
         "target", "deployment", "provider", "provider_name", "custom_llm_provider", "backend", "endpoint",
-        "api_base", "base_url",
+        "api_base", "base_url", "upstream", "upstream_addr",
     ),
     "endpoint": ("endpoint", "api_base", "base_url"),
     "model": ("model", "model_name", "request_model", "model_id"),
@@ -71,7 +72,7 @@ _MONEY = {None: "dollars", 1e-9: "nano-dollars"}
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column of the log, and how many seconds (or dollars) its unit is; None: it says so itself."""
+    """One column of the log, and how many seconds (or dollars) its unit is; None: its values say so themselves."""
 
     name: str
     unit: float | None = None
@@ -79,7 +80,8 @@ class Column(msgspec.Struct, frozen=True):
     def words(self, field: str) -> str:
         """Its unit, as what it was taken for."""
         if field in TIMES or field in DURATIONS:
-            return "date and time" if self.unit is None else _WORDS[self.unit]
+            own = "date and time" if field in TIMES else "each with its unit"
+            return own if self.unit is None else _WORDS[self.unit]
         return _MONEY[self.unit] if field == "cost" else "tokens" if field.endswith("_tokens") else ""
 
 

@@ -29,6 +29,7 @@ _REFUSED = r"(?i)^\s*(http[ _-]?)?4(0[0-79]|1\d|2[0-46-8]|31|51)(\.0|\D.*)?$"
 _CANCELLED = r"(?i)^\s*(499.*|client_gone|cancell?ed|aborted|client_closed.*)\s*$"
 _STATES = ((_REFUSED, REFUSED), (_CANCELLED, CANCELLED), ("^superseded$", SUPERSEDED), ("^(open|lost)$", OPEN))
 _NOTHING = r"(?i)^\s*(0|none|null|false|\{\}|\[\])?\s*$"
+_WEB_SERVER = "%d/%b/%Y:%H:%M:%S %z"
 _NO_TIME = r"(?i)^\s*(nan|nat|none|null|n/?a|-)?\s*$"
 _WITH_UNIT = r"^\s*\+?([0-9.]+)\s*(ns|us|µs|ms|s|sec|m|min)\s*$"
 
@@ -131,4 +132,15 @@ def _seconds(value: str, field: str, unit: float) -> str:
     )
     if field in DURATIONS:
         return f"coalesce({number}, {with_unit})"
-    return f"coalesce({number}, epoch(try_cast({value} as timestamptz)), {with_unit})"
+    return f"coalesce({number}, {_date(value)}, {with_unit})"
+
+
+def _date(value: str) -> str:
+    """SQL of the seconds since 1970 of a date and time: of ISO 8601, as Python and Go write it, too (a comma before
+    milliseconds, an offset apart), or of web servers' logs.
+    """
+    said, plain = f"cast({value} as varchar)", value
+    for regex, by in ((r"(:\d\d),(\d+)", r"\1.\2"), (r"\s+([+-]\d\d:?\d\d)( [A-Z]+)?$", r"\1")):
+        plain = f"regexp_replace({plain if plain != value else said}, {text(regex)}, {text(by)})"
+    first = f"try_cast({value} as timestamptz)"
+    return f"epoch(coalesce({first}, try_cast({plain} as timestamptz), try_strptime({said}, {text(_WEB_SERVER)})))"

@@ -19,7 +19,7 @@ _SAMPLE = 10_000
 """Rows that units are told by."""
 _MINUTE = 60.0
 _EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
-_NAIVE = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d*)?)?)?$"
+_NAIVE = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d([.,]\d*)?)?)?$"
 """A date, and maybe a time, without a zone."""
 
 

@@ -66,6 +66,8 @@ def _by_size(size: SizeStatistics | None) -> str:
 
 
 def _between(quantile: Quantile) -> str:
+    if not isfinite(quantile.value):
+        return "-"
     return f"{seconds(quantile.low)} to {seconds(quantile.high) if isfinite(quantile.high) else '…'}"
 
 
