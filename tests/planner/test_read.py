@@ -82,7 +82,9 @@ def test_the_time_to_the_first_token_follows_from_three_points_in_time(tmp_path:
     assert list(log.targets) == ["openai gpt"]
 
 
-@pytest.mark.parametrize(("numbers", "seconds"), [([200, 300, 90_000], 0.2), ([0.2, 0.3, 1.0], 0.2)])
+@pytest.mark.parametrize(
+    ("numbers", "seconds"), [([200, 300, 90_000], 0.2), ([0.2, 0.3, 1.0], 0.2), ([2e8, 3e8, 9e10], 0.2)]
+)
 def test_a_duration_without_a_unit_is_told_by_its_size(tmp_path: Path, numbers: list[float], seconds: float) -> None:
     log, _ = read(written(tmp_path, "latency\n" + "\n".join(map(str, numbers)) + "\n"))
     assert log.ttft[0] == pytest.approx(seconds)
@@ -267,3 +269,18 @@ def test_values_that_say_their_unit_are_shown_as_such(tmp_path: Path) -> None:
     log, source = read(written(tmp_path, "elapsed\n350ms\n1.5s\n"))
     assert list(log.ttft) == pytest.approx([0.35, 1.5])
     assert source.columns == (("total", "elapsed", "each with its unit"),)
+
+
+def test_latencies_that_cannot_be_read_are_shown(tmp_path: Path) -> None:
+    """As a spreadsheet of another country has them; commas might be thousands, too."""
+    told = f"{tmp_path}/log.csv: 3 latencies cannot be read, such as '0,532': write them as 0.532 or 532ms"
+    with pytest.raises(ConfigError) as refused:
+        read(written(tmp_path, "Zeit;Latenz (s)\n1;0,532\n2;0,6\n3;1,2\n4;\n"), ["total=Latenz (s):s"])
+    assert refused.value.problems[1:] == [told]
+    _, source = read(written(tmp_path, "at,ttft_s,total_s\n1,0.5,0.6\n2,00:00:01,\n3,,soon\n4,,\n5,,0.7\n6,0.5,1\n"))
+    assert "2 latencies cannot be read, such as '00:00:01': write them as 0.532 or 532ms" in source.notes
+
+
+def test_a_file_without_names_of_columns_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"it has 1700000000, gpt, 0\.196\. Its first line should name them"):
+        read(written(tmp_path, "1700000000,gpt,0.196\n1700000001,gpt,0.2\n"))

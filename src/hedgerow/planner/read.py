@@ -61,7 +61,7 @@ def read(
             log, started_at = log_of(database, reading.torn)
         except ConfigError as error:
             names = ", ".join(file.name for file in files)
-            raise ConfigError([f"{names}: {problem}" for problem in error.problems]) from None
+            raise ConfigError([f"{names}: {each}" for each in (*error.problems, *unread(database))]) from None
         notes = (*reading.notes, *unread(database), *failures(database))
         nothing = empty(database)
     return replace(log, notes=notes), Source(
@@ -160,7 +160,10 @@ class _Reading:
             shape = replace(shape, instead={name: sql for name, sql in shape.instead.items() if name not in own})
         if not mapped.keys() & {*DURATIONS} and not ("at" in mapped and mapped.keys() & {"first", "end"}):
             there = ", ".join(names) or "no rows with names"
-            missing = f"{file.name}: no column of it is a latency; it has {there}. Say which: --map ttft=COLUMN:ms"
+            what = (
+                "Its first line should name them" if any(map(_is_number, names)) else "Say which: --map ttft=COLUMN:ms"
+            )
+            missing = f"{file.name}: no column of it is a latency; it has {there}. {what}"
             raise ConfigError([missing])
         if shape is GENERIC:
             self.notes.update(dict.fromkeys(left(file, names, mapped)))
@@ -207,3 +210,7 @@ class _Reading:
             return int((self._database.execute(asked).fetchone() or (0,))[0])
         except duckdb.CatalogException:  # no CSV was read
             return 0
+
+
+def _is_number(name: str) -> bool:
+    return name.replace(".", "", 1).isdigit()

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 _NAMED = 12
 """Columns not taken that are named."""
+_UNREAD = (
+    ("unread", ("time", "times"), "2026-11-30T10:00:00Z or as a Unix time"),
+    ("odd", ("latency", "latencies"), "0.532 or 532ms"),
+)
 _SHOWN = 40
 """Letters of what cannot be read that are shown."""
 
@@ -40,14 +44,14 @@ def empty(database: DuckDBPyConnection) -> set[str]:
 
 
 def unread(database: DuckDBPyConnection) -> Iterator[str]:
-    """How many times cannot be read, and how the first looks."""
-    count, first = database.execute("select count(unread), arg_min(unread, rowid) from rows").fetchone() or (0, None)
-    if count:
-        shown = f"{first[:_SHOWN]}..." if len(first) > _SHOWN else first
-        yield (
-            f"{'1 time' if count == 1 else f'{count:,} times'} cannot be read, such as {shown!r}: write them as "
-            f"2026-11-30T10:00:00Z or as a Unix time"
-        )
+    """How many times and latencies cannot be read, and how the first looks."""
+    for column, (one, several), how in _UNREAD:
+        asked = f"select count({column}), arg_min({column}, rowid) from rows"
+        count, first = database.execute(asked).fetchone() or (0, None)
+        if count:
+            shown = f"{first[:_SHOWN]}..." if len(first) > _SHOWN else first
+            many = f"1 {one}" if count == 1 else f"{count:,} {several}"
+            yield f"{many} cannot be read, such as {shown!r}: write them as {how}"
 
 
 def failures(database: DuckDBPyConnection) -> Iterator[str]:

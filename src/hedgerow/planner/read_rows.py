@@ -13,11 +13,11 @@ from hedgerow.planner.read_tables import DATED, Table, quoted, text
 ROWS = """
 create table rows (
     sent double, ttft double, total double, input_tokens bigint, output_tokens bigint, usd double,
-    target varchar, endpoint varchar, request ubigint, state varchar, word varchar, unread varchar
+    target varchar, endpoint varchar, request ubigint, state varchar, word varchar, unread varchar, odd varchar
 )
 """
 """`state`: ok, failed, or the reason why a row says nothing. `word`: for a failure, its own. `unread`: what a row
-says in place of a time.
+says in place of a time, `odd`: in place of a latency.
 """
 OK, FAILED = "ok", "failed"
 _GOOD = (
@@ -30,7 +30,7 @@ _CANCELLED = r"(?i)^\s*(499.*|client_gone|cancell?ed|aborted|client_closed.*)\s*
 _STATES = ((_REFUSED, REFUSED), (_CANCELLED, CANCELLED), ("^superseded$", SUPERSEDED), ("^(open|lost)$", OPEN))
 _NOTHING = r"(?i)^\s*(0|none|null|false|\{\}|\[\])?\s*$"
 _WEB_SERVER = "%d/%b/%Y:%H:%M:%S %z"
-_NO_TIME = r"(?i)^\s*(nan|nat|none|null|n/?a|-)?\s*$"
+_NOT_SAID = r"(?i)^\s*(nan|nat|none|null|n/?a|-)?\s*$"
 _WITH_UNIT = r"^\s*\+?([0-9.]+)\s*(ns|us|µs|ms|s|sec|m|min)\s*$"
 
 
@@ -62,8 +62,9 @@ class Taken:
             fallback=text(self.fallback),
             target=_host("f_target"),
             endpoint=_host("f_endpoint"),
-            unread=f"case when not regexp_matches(said_at, {text(_NO_TIME)}) then said_at end",
-            source=f"select {fields}, cast({self._text('at')} as varchar) as said_at, {self._state()} as state, "
+            unread=_said("said_at"),
+            odd=f"coalesce({_said('said_ttft')}, {_said('said_total')})",
+            source=f"select {fields}, {', '.join(map(self._raw, ('at', *DURATIONS)))}, {self._state()} as state, "
             f"{self._word()} as word from ({source}) where {those}",
         )
 
@@ -72,6 +73,9 @@ class Taken:
         if column is None:
             return "null"
         return self.shape.instead.get(field, quoted(column.name))
+
+    def _raw(self, field: str) -> str:
+        return f"cast({self._text(field)} as varchar) as said_{field}"
 
     def _field(self, field: str) -> str:
         value, column = self._text(field), self.columns.get(field)
@@ -113,9 +117,15 @@ select
     case when f_request <> '' then hash(f_request) end,
     state,
     case when state = 'failed' then word end,
-    case when sent is null then {unread} end
+    case when sent is null then {unread} end,
+    case when coalesce(f_ttft, f_total) is null then {odd} end
 from (select *, coalesce(f_at, f_end - f_total, f_first - f_ttft) as came from ({source}))
 """
+
+
+def _said(field: str) -> str:
+    """SQL of what a field says, where that is anything."""
+    return f"case when not regexp_matches({field}, {text(_NOT_SAID)}) then {field} end"
 
 
 def _host(field: str) -> str:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SECONDS = 1.0
-_GUESSES = (SECONDS, 1e-3)
+_LIKELY = {SECONDS: (0.0, 60.0), 1e-3: (1.0, 3_600e3), 1e-9: (1e6, 3_600e9)}
+"""Of each unit that is guessed, in this order, between which numbers a median latency lies."""
 _SAMPLE = 10_000
 """Rows that units are told by."""
-_MINUTE = 60.0
 _EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 _NAIVE = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d([.,]\d*)?)?)?$"
 """A date, and maybe a time, without a zone."""
@@ -74,17 +74,16 @@ class Units:
         self.notes += self._apart(durations)
 
     def _chosen(self, medians: Mapping[str, float]) -> dict[str, float]:
-        """Seconds or milliseconds for each duration, all of them together.
+        """A unit for each duration, all of them together.
 
-        First of all, a first token comes before the end, then no median is above a minute or below a millisecond, then
-        all have one unit, and seconds are the first guess.
+        First of all, a first token comes before the end, then each median is a likely one, then all have one unit.
         """
-        ways = [dict(zip(medians, units, strict=True)) for units in product(_GUESSES, repeat=len(medians))]
+        ways = [dict(zip(medians, units, strict=True)) for units in product(_LIKELY, repeat=len(medians))]
         wrong = self._late(ways)
 
         def unlikely(place: int) -> tuple[bool, int, int]:
             way = ways[place]
-            odd = [medians[each] > _MINUTE if unit == SECONDS else medians[each] < 1.0 for each, unit in way.items()]
+            odd = [not _LIKELY[unit][0] <= medians[each] <= _LIKELY[unit][1] for each, unit in way.items()]
             return wrong[place], sum(odd), len(set(self._with(way).values()))
 
         return ways[min(range(len(ways)), key=unlikely)]
