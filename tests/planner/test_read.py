@@ -284,3 +284,11 @@ def test_latencies_that_cannot_be_read_are_shown(tmp_path: Path) -> None:
 def test_a_file_without_names_of_columns_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"it has 1700000000, gpt, 0\.196\. Its first line should name them"):
         read(written(tmp_path, "1700000000,gpt,0.196\n1700000001,gpt,0.2\n"))
+
+
+def test_one_time_for_all_is_none(tmp_path: Path) -> None:
+    log, source = read(written(tmp_path, "date,ttft_s\n2026-11-30,0.5\n2026-11-30,0.25\n"))
+    assert (log.timed, list(log.at), source.started_at) == (False, [0.0, 1.0], None)
+    assert "all rows have the same time, so they are taken in their order" in source.notes
+    log, source = read(written(tmp_path, "date,ttft_s\n2026-11-30,0.5\n2026-12-01,0.25\n"))
+    assert (log.timed, source.seconds) == (True, 86_400.0)

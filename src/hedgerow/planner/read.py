@@ -21,7 +21,7 @@ from hedgerow.planner.columns import DURATIONS, guessed, told
 from hedgerow.planner.log import Log, printable
 from hedgerow.planner.plan import Source
 from hedgerow.planner.read_files import File, found
-from hedgerow.planner.read_log import log_of
+from hedgerow.planner.read_log import log_of, same_time
 from hedgerow.planner.read_notes import empty, failures, left, stem, unread
 from hedgerow.planner.read_rows import ROWS, Taken
 from hedgerow.planner.read_shapes import GENERIC, shape_of
@@ -35,6 +35,7 @@ MEMORY = "1GB"
 """What DuckDB may use; the arrays of the log, some 80 bytes a row, come on top."""
 THREADS = 4
 """More would need more memory: each has buffers for two of the longest rows."""
+_SAME = "all rows have the same time, so they are taken in their order"
 Progress = Callable[[str, float], object]
 """Told what is being read, and which share of all is done."""
 
@@ -62,7 +63,7 @@ def read(
         except ConfigError as error:
             names = ", ".join(file.name for file in files)
             raise ConfigError([f"{names}: {each}" for each in (*error.problems, *unread(database))]) from None
-        notes = (*reading.notes, *unread(database), *failures(database))
+        notes = (*reading.notes, *[_SAME] * same_time(database), *unread(database), *failures(database))
         nothing = empty(database)
     return replace(log, notes=notes), Source(
         files=tuple(printable(file.name) for file in files),

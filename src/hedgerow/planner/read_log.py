@@ -31,7 +31,7 @@ def log_of(database: DuckDBPyConnection, torn: int) -> tuple[Log, float | None]:
     _forget_unset_times(database)
     asked = f"count(*) filter (state = '{OK}'), count(ttft) filter (state = '{OK}')"
     read, with_time, fine, with_first = _one(database, f"select count(*), count(sent), {asked} from rows")
-    timed, of_first = with_time * 2 > read, with_first * 2 > fine
+    timed, of_first = with_time * 2 > read and not same_time(database), with_first * 2 > fine
     value = "ttft" if of_first else f"case when state = '{OK}' then total end"
     database.execute(
         f"create view judged as select *, rowid as line, {value} as took, {_reason(timed, of_first)} as bad from rows"
@@ -50,6 +50,12 @@ def log_of(database: DuckDBPyConnection, torn: int) -> tuple[Log, float | None]:
     log = replace(log, limited=_limited(database, names), unread=unread)
     started_at = float(columns["sent"][0]) if timed else None
     return log, started_at if started_at is None or started_at > EPOCH else None
+
+
+def same_time(database: DuckDBPyConnection) -> bool:
+    """Whether all rows have one and the same, such as a day, which says nothing of when."""
+    count, first, last = _one(database, "select count(sent), min(sent), max(sent) from rows")
+    return bool(count > 1 and first == last)
 
 
 def _forget_unset_times(database: DuckDBPyConnection) -> None:
