@@ -20,14 +20,16 @@ from rich.console import Console
 
 from hedgerow.config import loads
 from hedgerow.gateway.drafting import blueprint_of
-from hedgerow.planner import words, words_targets
+from hedgerow.planner import verdict, words, words_targets
 from hedgerow.planner.config import policy_of
 from hedgerow.planner.fragment import fragment
+from hedgerow.planner.noise import Cut
 from hedgerow.planner.page import render
 from hedgerow.planner.plan import Budget, Plan
 from hedgerow.planner.schema import FILE, schema
 from hedgerow.planner.terminal import show
-from tests.planner.made import option, outcome, plan, route
+from hedgerow.planner.verdict import About
+from tests.planner.made import option, outcome, plan, route, statistics
 
 ROOT = Path(__file__).resolve().parents[2]
 FIVE = Budget(share=0.05)
@@ -74,6 +76,22 @@ def test_each_budget_is_set_beside_no_hedging() -> None:
     assert cells[words.ORACLE][-1] == "-"  # without bound
     assert [list(part.head) for part in found.parts(4)] == [list(found.head[:4]), list(found.head[4:])]
     assert [part.chosen for part in found.parts(2)] == [None, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("cut", "pays", "why"),
+    [
+        (Cut(0.02, 0.014, 0.026), False, "less than 5.0 % is not worth it."),  # sure, and yet too little
+        (Cut(0.02, -0.01, 0.05), False, "not beyond its noise."),
+        (Cut(0.3, 0.01, 0.5), False, "not beyond its noise."),
+        (Cut(0.3, 0.1, 0.5), True, "for 5.0 % more requests."),
+    ],
+)
+def test_why_it_does_not_pay_is_the_reason_that_holds(cut: Cut, pays: bool, why: str) -> None:
+    about = About(0.99, 40_000, 20_000, statistics("openai", 1.0))
+    found = verdict.pays(about, cut, outcome(1.0), outcome(1.0, 0.05))
+    assert found[0] is pays
+    assert found[1].endswith(why)
 
 
 def test_a_budget_that_nothing_is_left_to_spend_on_says_so() -> None:

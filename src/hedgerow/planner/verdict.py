@@ -102,10 +102,10 @@ def pays(about: About, cut: Cut, without: Outcome, expected: Outcome, bill: floa
         )
     if expected.failed > without.failed + FAILS:
         return False, f"{what}. But {percent(expected.failed)} fail where it were {percent(without.failed)}."
+    if cut.value < SMALL and cut.low > 0.0:
+        return False, f"{what}: less than {percent(SMALL)} is not worth it."
     if cut.low < SURE:
         return False, f"{what}: not beyond its noise."
-    if cut.value < SMALL:
-        return False, f"{what}: less than {percent(SMALL)} is not worth it."
     if about.statistics.tail < SHORT_TAIL and cut.value < LITTLE:
         return False, f"{what}: little, as p99 is only {about.statistics.tail:.1f} times the median."
     return True, f"{what}."
