@@ -67,7 +67,7 @@ bench-library: setup-dev ## hedging in process beside other Python packages: cos
 bench-planner: setup-dev ## the planner's engine: requests per second of one core by policy (ARGS="--million")
 	@$(PY) -m bench.planner $(ARGS)
 
-eval: setup-dev ## replay recorded latencies through the gateway and its decisions: make eval DATA=folder (ARGS="--help")
+eval: setup-dev ## replay recorded latencies through the gateway, its decisions and its planner: make eval DATA=folder (ARGS="--help")
 	@test -n "$(DATA)" || { echo 'usage: make eval DATA=folder-with-latency-logs (ARGS="--help" lists options)' >&2; exit 2; }
 	@$(PY) -m bench.eval "$(DATA)" $(ARGS)
 

@@ -70,13 +70,13 @@ def _row(one: Score) -> tuple[str, ...]:
         f"{100 * one.budget:g} %",
         seconds(one.alone.p99),
         seconds(one.possible),
-        _percent(one.possible_cut),
+        percent(one.possible_cut),
         seconds(one.hedged.p50),
         seconds(one.hedged.p95),
         seconds(one.hedged.p99),
-        _percent(one.cut),
-        _percent(one.reached),
-        _percent(one.extra),
+        percent(one.cut),
+        percent(one.reached),
+        percent(one.extra),
         ", ".join(one.faults()) or "nothing" if one.judged else "not judged",
     )
 
@@ -86,14 +86,14 @@ def _changing_row(one: Score) -> tuple[str, ...]:
         one.stream,
         f"{100 * one.budget:g} %",
         seconds(one.alone.p99),
-        _percent(one.possible_cut),
-        _percent(one.rule_cut),
-        _percent(one.rule_extra),
+        percent(one.possible_cut),
+        percent(one.rule_cut),
+        percent(one.rule_extra),
         seconds(one.hedged.p50),
         seconds(one.hedged.p95),
         seconds(one.hedged.p99),
-        _percent(one.cut),
-        _percent(one.extra),
+        percent(one.cut),
+        percent(one.extra),
         ", ".join(one.faults()) or "nothing",
     )
 
@@ -106,13 +106,14 @@ def _summary(found: Sequence[Score]) -> Iterable[tuple[str, ...]]:
             f"{group}, {draw}: {len(those)}",
             str(sum(one.judged for one in those)),
             f"{100 * budget:g} %",
-            _percent(median(one.possible_cut for one in those)),
-            _percent(median(one.cut for one in those)),
-            _percent(median(one.reached for one in those)),
-            _percent(min(one.extra for one in those)),
-            _percent(max(one.extra for one in those)),
+            percent(median(one.possible_cut for one in those)),
+            percent(median(one.cut for one in those)),
+            percent(median(one.reached for one in those)),
+            percent(min(one.extra for one in those)),
+            percent(max(one.extra for one in those)),
         )
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """With one decimal."""
     return f"{100 * share:.1f} %"

@@ -40,22 +40,52 @@ class Plan:
     make: Make
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Times as they were recorded, one after the other."""
+
+    name: str
+    group: str
+    record: Sequence[Recorded]
+
+
 def plans(folder: Path, endpoints: int, seed: int) -> list[Plan]:
     """All streams of the files in the folder, `endpoints` of those that are percentiles only.
 
     Raises `OSError` and `ValueError` for a file that cannot be read.
     """
-    found: list[Plan] = []
-    for name, source in _SOURCES.items():
-        path = folder / name
-        if path.exists():
-            found += source(path, endpoints, Random(seed))
-    return found
+    found = [plan for each in series(folder) for plan in _each_way(each)]
+    found += [Plan(name, "pairs", partial(_pair, name, rounds)) for name, rounds in pairs(folder).items()]
+    path = folder / _OPENROUTER
+    return found + (_openrouter(path, endpoints, Random(seed)) if path.exists() else [])
+
+
+def series(folder: Path) -> list[Series]:
+    """All that was recorded one by one. Raises as `plans` does."""
+    there = [(folder / name, source) for name, source in _RECORDS.items() if (folder / name).exists()]
+    return [each for path, source in there for each in source(path)]
+
+
+def queues(folder: Path) -> list[Series]:
+    """Runs of a server of one's own, in the order in which requests came; in most of them they wait in line. Raises as
+    `plans` does.
+    """
+    path = folder / _SELF_HOSTED
+    runs: dict[str, list[tuple[float, Recorded]]] = {}
+    for row in _rows(path) if path.exists() else ():
+        seconds = _seconds(row)
+        if row["status"] == "ok" and seconds is not None and row["started_at"].startswith("+"):
+            one = Recorded(seconds, int(row["input_tokens"]))
+            runs.setdefault(row["run"], []).append((float(row["started_at"].strip("+s")), one))
+    return [
+        Series(f"vLLM {run}", "self-hosted", [one for _, one in sorted(record, key=lambda each: each[0])])
+        for run, record in runs.items()
+    ]
 
 
 def files() -> Sequence[str]:
     """What a folder may hold."""
-    return list(_SOURCES)
+    return [*_RECORDS, _SCALEVOICE, _OPENROUTER]
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -68,35 +98,35 @@ def _seconds(row: Row, column: str = "ttft_ms") -> float | None:
     return float(cell) / 1e3 if cell else None
 
 
-def _each_way(name: str, group: str, record: Sequence[Recorded]) -> list[Plan]:
-    lengths = {one.tokens for one in record}
+def _each_way(of: Series) -> list[Plan]:
+    lengths = {one.tokens for one in of.record}
     ways: tuple[Draw, ...] = ("independent", *(("same length",) if len(lengths) > 1 else ()), "neighbours")
-    return [Plan(name, group, partial(_draw, name, way, record)) for way in ways]
+    return [Plan(of.name, of.group, partial(_draw, of.name, way, of.record)) for way in ways]
 
 
 def _draw(name: str, way: Draw, record: Sequence[Recorded], requests: int, random: Random) -> Stream:
     return drawn(name, way, record, requests, random)
 
 
-def _llmperf(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
+def _llmperf(path: Path) -> list[Series]:
     """Every run on its own; rows that failed are left out."""
     runs: dict[str, list[Recorded]] = {}
     for row in _rows(path):
         if row["status"] == "ok" and (seconds := _seconds(row)) is not None:
             runs.setdefault(row["run"], []).append(Recorded(seconds))
-    return [plan for run, record in sorted(runs.items()) for plan in _each_way(run, "llmperf", record)]
+    return [Series(run, "llmperf", record) for run, record in sorted(runs.items())]
 
 
-def _openai(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
+def _openai(path: Path) -> list[Series]:
     models: dict[str, list[Recorded]] = {}
     for row in _rows(path):
         if row["status"] == "ok" and "input_token_times" in row["run"] and (seconds := _seconds(row)) is not None:
             tokens = int(row["input_tokens"])
             models.setdefault(row["model"], []).append(Recorded(seconds, tokens, f"{tokens}"))
-    return [plan for model, record in sorted(models.items()) for plan in _each_way(model, "openai", record)]
+    return [Series(model, "openai", record) for model, record in sorted(models.items())]
 
 
-def _api(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
+def _api(path: Path) -> list[Series]:
     """Models with enough short answers; a whole answer's time is its time to the first token."""
     sets: dict[str, list[tuple[str, Recorded]]] = {}
     for row in _rows(path):
@@ -112,28 +142,29 @@ def _api(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
         if len(record) < FEW:
             continue
         record.sort(key=lambda one: one[0])
-        found += _each_way(name, "recorded API", [one for _, one in record])
+        found.append(Series(name, "recorded API", [one for _, one in record]))
     return found
 
 
-def _scalevoice(path: Path, _endpoints: int, _random: Random) -> list[Plan]:
-    """The same model at OpenAI and Azure, asked in the same moment; few rounds, but real pairs."""
+def pairs(folder: Path) -> dict[str, list[tuple[float, float]]]:
+    """The same model at OpenAI and Azure, asked in the same moment; few rounds, but real pairs. Raises as `plans`."""
+    path = folder / _SCALEVOICE
     rounds: dict[str, dict[tuple[str, str], float]] = {}
-    for row in _rows(path):
+    for row in _rows(path) if path.exists() else ():
         place = (row["provider"], row["model"])
         seconds = _seconds(row)
         rounds.setdefault(row["run"], {})[place] = TIMED_OUT if seconds is None else seconds
-    found = []
+    found = {}
     for model in ("gpt-3.5-turbo-0613", "gpt-4-1106-preview"):
         for first, second in (("azure-openai", "openai"), ("openai", "azure-openai")):
-            pairs = [(one[first, model], one[second, model]) for one in rounds.values() if (first, model) in one]
-            name = f"{model}, {first} to {second}"
-            found.append(Plan(name, "pairs", partial(_pair, name, pairs)))
+            both = [(one[first, model], one[second, model]) for one in rounds.values() if (first, model) in one]
+            if both:
+                found[f"{model}, {first} to {second}"] = both
     return found
 
 
-def _pair(name: str, pairs: Sequence[tuple[float, float]], requests: int, random: Random) -> Stream:
-    return paired(name, pairs, requests, random)
+def _pair(name: str, rounds: Sequence[tuple[float, float]], requests: int, random: Random) -> Stream:
+    return paired(name, rounds, requests, random)
 
 
 _PERCENTILES = tuple(f"ttft_p{percent}_ms" for percent in (50, 75, 90, 95, 99))
@@ -160,10 +191,11 @@ def _alike(law: Endpoint, correlation: float, requests: int, random: Random) -> 
     return alike(law, requests, random, correlation=correlation)
 
 
-_SOURCES: dict[str, Callable[[Path, int, Random], list[Plan]]] = {
+_RECORDS: dict[str, Callable[[Path], list[Series]]] = {
     "llmperf_leaderboard_2023.csv": _llmperf,
     "openai_regression_2024.csv": _openai,
     "recorded_api_responses_2023_2026.csv": _api,
-    "scalevoice_openai_azure_2024.csv": _scalevoice,
-    "openrouter_endpoint_percentiles_2026.parquet": _openrouter,
 }
+_SCALEVOICE = "scalevoice_openai_azure_2024.csv"
+_SELF_HOSTED = "selfhosted_vllm_2024_2026.csv"
+_OPENROUTER = "openrouter_endpoint_percentiles_2026.parquet"

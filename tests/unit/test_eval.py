@@ -25,7 +25,7 @@ def test_streams_are_replayed_and_written_down(
     ]
     code = main([str(tmp_path), *options, f"--markdown={written}", f"--json={figures}"])
     said = capsys.readouterr()
-    scores = msgspec.json.decode(figures.read_bytes())
+    scores = msgspec.json.decode(figures.read_bytes())["policy"]
     assert [one["stream"] for one in scores] == [
         "median endpoint",
         "median endpoint, r 0.3",
