@@ -382,3 +382,17 @@ def test_calls_that_take_hours_are_hedged_as_late_as_a_config_allows() -> None:
     option = only(planned(replace(log, at=log.at * 10_000.0)))
     assert option.choice.delay == "1h"
     assert 0.0 < option.expected.extra <= 0.06
+
+
+def test_who_may_hedge_everything_is_no_worse_off_than_who_may_hedge_a_fifth() -> None:
+    """Most would be hedged, which the guard takes for an outage of all targets: so most of the budget is left."""
+    log = log_of(np.where(np.arange(2_400) % 30 == 0, 12.0, lognormal(1) ** 0.3), lognormal(2) ** 0.3)
+    fifth, all_ = planned(log, [Budget(share=0.2), Budget(share=1.0)]).routes[0].options
+    alone = only(planned(log, [Budget(share=1.0)]))
+    assert value_at(alone.expected, 0.99) == value_at(all_.expected, 0.99) <= value_at(fifth.expected, 0.99)
+    assert alone.choice == all_.choice
+
+
+def test_a_primary_that_is_named_twice_is_one() -> None:
+    found = planned(log_of(lognormal(1), lognormal(2)), primaries=["two", "one", "two"])
+    assert [each.primary for each in found.routes] == ["two", "one"]

@@ -37,6 +37,8 @@ _LEARNS = 0.05
 """A rule that learns is left only for one with a quantile so much shorter: it goes on fitting when times change."""
 _APART = 0.02
 """And so much is the chance worth that another target is well when the primary is not, which no log can promise."""
+_AMPLE = 0.2
+"""What this pays for is tried for larger budgets, too: who hedges most requests is taken for one in an outage."""
 _OVER = 1.2
 """How far beyond its budget a way may be in a trial, which begins with as many hedges as may start at once."""
 
@@ -82,7 +84,9 @@ class RouteSearch:
         self._judging = Judging(scene, statistics, self._money, options.target, options.seed)
         self._tried = slice(max(scene.split - TRIED, 0), scene.split)
         self._shares = [{name: self._share(budget, name) for name in self._backups} for budget in options.budgets]
-        self._choices = [candidates(scene, shares, self._aims) for shares in self._shares]
+        ample = [dict.fromkeys(self._backups, _AMPLE)] * any(max(each.values()) > _AMPLE for each in self._shares)
+        self._offers = [*self._shares, *ample]
+        self._choices = [candidates(scene, shares, self._aims) for shares in self._offers]
 
     def _share(self, budget: Budget, backup: str) -> float:
         """Hedges per request that a budget is for, where they go to this backup."""
@@ -98,7 +102,7 @@ class RouteSearch:
     def work(self) -> int:
         """Requests that are to be flown in all."""
         tried = sum(map(len, self._choices)) * (self._tried.stop - self._tried.start)
-        whole = (len(self._choices) + len(self._backups)) * len(self.scene)
+        whole = (len(self._shares) + len(self._backups)) * len(self.scene)
         return self.scene.rounds * (tried + whole)
 
     def run(self, crew: Crew) -> Route:
@@ -172,7 +176,7 @@ class RouteSearch:
         tried = [outcome_of([each.part(settled) for each in some], self._options.target) for some in flown]
         own = [
             shares[choice.backup]
-            for shares, choices in zip(self._shares, self._choices, strict=True)
+            for shares, choices in zip(self._offers, self._choices, strict=True)
             for choice in choices
         ]
         chosen = []

@@ -151,7 +151,7 @@ def _primaries(log: Log, options: Options) -> list[int]:
     for name in (*options.backups, *options.prices):
         _index(log, name)
     if options.primaries:
-        return [_index(log, name) for name in options.primaries]
+        return [_index(log, name) for name in dict.fromkeys(options.primaries)]
     order = [int(each) for each in np.argsort(-counts, kind="stable") if counts[each]]
     return order if options.every else order[:1]
 
