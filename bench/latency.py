@@ -47,8 +47,8 @@ def filled(stream: bool = True, tokens: int = 500) -> LatencyModel:
 
 def size_of_window(window: Window) -> int:
     """Bytes that a window holds."""
-    before = sum(sys.getsizeof(part) + sys.getsizeof(part[2]) + 48 for part in window._older)
-    return before + sum(map(sys.getsizeof, (window, window._codes, window._times)))
+    before = sum(sys.getsizeof(part) + sum(map(sys.getsizeof, part)) for part in window._older)
+    return before + sum(map(sys.getsizeof, (window, window._codes, window._times, window._older_counts)))
 
 
 def size_of_target(cells: Cells) -> int:

@@ -252,12 +252,11 @@ class Hedger:
 
     def first_token(self, ask: Ask, attempt: int, target: str, role: Role, launched_at: float, at: float) -> None:
         """An attempt has won: let the route learn from it, and tell of it where somebody listens."""
-        what = ask.request_id, attempt, target, role, launched_at, at, ask.stream, ask.input_tokens
         if self.watched:
-            self.emit(FirstToken(*what))
+            self.emit(FirstToken(ask.request_id, attempt, target, role, launched_at, at, ask.stream, ask.input_tokens))
             return
         try:
-            self._won(*what)
+            self._won(ask.request_id, attempt, target, role, launched_at, at, ask.stream, ask.input_tokens)
         except Exception:  # as `Audience.tell`
             log.exception("route %s: hedgerow itself failed to learn; please report it", self.name)
 

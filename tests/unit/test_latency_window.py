@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import inf, nan
+from fractions import Fraction
+from itertools import accumulate
+from math import inf, nan, sqrt
 from random import Random
 from statistics import stdev
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hedgerow.policy.latency.alike import QUANTILES, TOLERANCE, Alike, Sorted, _longer, _longer_of
 from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.latency.window import (
     BUCKETS,
@@ -78,7 +81,7 @@ class PlainWindow:
 
 
 def codes(window: Window, size: int, now: float) -> Counter[int]:
-    return latest([window], size, now)[0]
+    return Counter(latest([window], size, now)[0])
 
 
 @given(events=observations, size=st.integers(1, 20), age=st.sampled_from([1.0, 10.0, 60.0]), asks=st.booleans())
@@ -159,12 +162,13 @@ def test_its_memory_is_bounded_however_many_samples_come() -> None:
     for number in range(20_000):
         window.observe(1.0, False, number / 1000)
         most = max(most, memory(window))
-    assert most <= 1.25 * 10 * 1000 + 300 + 2 * HISTORY * 1_000 + 8 * HISTORY * 150
+    assert most <= 1.25 * 10 * 1000 + 300 + 2 * HISTORY * 1_000 + 8 * HISTORY * 250 + 4 * 2 * BUCKETS + 100
 
 
 def memory(window: Window) -> int:
-    older = sum(sys.getsizeof(codes) for _, _, codes in window._older)
-    return sys.getsizeof(window._codes) + sys.getsizeof(window._times) + older
+    older = sum(sys.getsizeof(values) + sys.getsizeof(at_least) for _, _, values, at_least in window._older)
+    counts = 0 if window._older_counts is None else sys.getsizeof(window._older_counts)
+    return sys.getsizeof(window._codes) + sys.getsizeof(window._times) + older + counts
 
 
 def test_its_rate_is_that_since_its_oldest_sample() -> None:
@@ -199,9 +203,9 @@ def test_several_know_together_what_one_would_know(
         now += pause
         several[which].observe(seconds, censored, now)
         one.observe(seconds, censored, now)
-        assert latest(several, size, now)[0].total() == one.count(now)
+        assert len(latest(several, size, now)[0]) == one.count(now)
         if pause:  # of one moment, any may be the last
-            assert latest(several, size, now)[0] == codes(one, size, now)
+            assert Counter(latest(several, size, now)[0]) == codes(one, size, now)
 
 
 def filled(laws: Sequence[Callable[[Random], float]], each: int, random: Random, *, step: float = 0.01) -> Window:
@@ -258,3 +262,88 @@ def test_a_tail_is_known_better_by_more_samples() -> None:
     alone = [together([filled([usual], 200, Random(seed))], 200, 2.0).quantile(0.98) for seed in range(40)]
     longer = [together([filled([usual], 1_600, Random(seed))], 200, 16.0).quantile(0.98) for seed in range(40)]
     assert stdev(longer) < 0.6 * stdev(alone)
+
+
+@given(
+    samples=st.lists(st.tuples(st.integers(0, 1), st.floats(0.5, 2.0), st.booleans()), min_size=30, max_size=400),
+    size=st.integers(8, 24),
+    pause=st.sampled_from([0.001, 0.1]),
+    to=st.integers(4, 40),
+)
+def test_what_is_counted_is_the_window_and_the_latest_parts_before(
+    samples: list[tuple[int, float, bool]], size: int, pause: float, to: int
+) -> None:
+    """Counted part by part, or all at once less the parts that are too old or unlike: it comes to the same."""
+    windows, now = [Window(size, 20.0) for _ in range(2)], 0.0
+    for number, (which, seconds, censored) in enumerate(samples):
+        now += pause
+        windows[which].observe(seconds, censored, now)
+        if number == len(samples) // 2:
+            windows[which].resize(to, 20.0)
+            size = min(size, to)
+        if number % 10 == 0:
+            held, before = latest(windows, size, now)
+            whole = Counter(held)
+            sums = [dict(whole)]
+            for part in before:
+                whole.update(part.values)
+                whole.update(part.at_least)
+                sums.append(dict(whole))
+            assert together(windows, size, now) in [of_counts(each) for each in sums]
+
+
+def of_counts(counts: dict[int, int]) -> Distribution:
+    codes = sorted(counts)
+    return Distribution.estimated(
+        [MIDDLES[code >> 1] for code in codes], [code & 1 for code in codes], [counts[code] for code in codes]
+    )
+
+
+def plainly_longer(samples: Sequence[int], cut: int) -> tuple[Fraction, int]:
+    """By its definition: values of a tie come first, and of what was broken off before the cut nothing is known."""
+    share, known = Fraction(1), len(samples)
+    for code in sorted(set(samples)):
+        at_risk = sum(other >= code for other in samples)
+        if code > cut:
+            break
+        if code & 1:
+            known -= samples.count(code)
+        else:
+            share *= 1 - Fraction(samples.count(code), at_risk)
+    return share, known if share == 0 or any(code > cut for code in samples) else 0
+
+
+numbers = st.lists(st.integers(2, 40), min_size=1, max_size=60)
+
+
+@given(samples=numbers, cuts=st.sets(st.integers(0, 21), min_size=1, max_size=5), pieces=st.integers(1, 4))
+def test_shares_that_take_longer_are_those_of_kaplan_and_meier(samples: list[int], cuts: set[int], pieces: int) -> None:
+    at = sorted(2 * cut + 1 for cut in cuts)
+    codes = sorted(set(samples))
+    shorter = list(accumulate((samples.count(code) for code in codes), initial=0))
+    found = _longer(codes, shorter, at)
+    parts = [apart(samples[piece::pieces]) for piece in range(pieces)]
+    assert _longer_of(parts, at) == found
+    plainly = [plainly_longer(samples, cut) for cut in at]
+    assert [known for _, known in found] == [known for _, known in plainly]
+    assert [share for share, _ in found] == [pytest.approx(float(share), abs=1e-12) for share, _ in plainly]
+
+
+def apart(samples: Sequence[int]) -> Sorted:
+    return sorted(code for code in samples if not code & 1), sorted(code for code in samples if code & 1)
+
+
+@given(latest=numbers, older=numbers)
+def test_samples_are_alike_where_the_shares_beyond_quantiles_of_the_latest_are(
+    latest: list[int], older: list[int]
+) -> None:
+    counts = [latest.count(code) for code in range(42)]
+    ordered = sorted(latest)
+    near = True
+    for cut in sorted({ordered[min(int(p * len(ordered)), len(ordered) - 1)] | 1 for p in QUANTILES}):
+        (a, known), (b, others) = plainly_longer(latest, cut), plainly_longer(older, cut)
+        if known and others:
+            share = float((a * known + b * others) / (known + others))
+            spread = sqrt(share * (1.0 - share) * (1.0 / known + 1.0 / others))
+            near &= abs(a - b) <= TOLERANCE * spread + 1e-12
+    assert Alike(counts).to([apart(older)]) == near

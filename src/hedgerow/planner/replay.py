@@ -102,7 +102,8 @@ class Replay:
         now, at, told, hedger = self.clock.now, ask.started_at, self.told, self.hedger
         told.took[index] = now - at
         told.winner[index] = 0
-        hedger.answered(place, ask, at, now)
+        if self._health.minds_answers:
+            hedger.answered(place, ask, at, now)
         hedger.first_token(ask, 0, place.candidate.target, _PRIMARY, at, now)
 
     def _refresh(self, now: float) -> None:

@@ -82,9 +82,9 @@ class Account:
         "_failovers",
         "_hedges",
         "_holding",
-        "_limited",
         "_money",
         "_tokens",
+        "capped",
         "earning",
         "limits",
         "name",
@@ -109,7 +109,8 @@ class Account:
         self._failovers = _resized(self._failovers, limits.failovers, at)
         self._hold()
         self._caps = limits.caps
-        self._limited = any(cap is not None for cap in self._caps)
+        self.capped = any(cap is not None for cap in self._caps)
+        """Whether it limits money or tokens."""
 
     def _hold(self) -> None:
         """By whether an attempt is a failover: the budget that holds for it."""
@@ -135,7 +136,7 @@ class Account:
         budget = self._holding[claim.failover]
         if budget is not None and not budget.affords(claim.at):
             return self._refuse(f"failovers, {budget.settings}" if claim.failover else str(budget.settings))
-        return self._lacks_funds(claim) if self._limited else None
+        return self._lacks_funds(claim) if self.capped else None
 
     def _lacks_funds(self, claim: Claim) -> Refusal | None:
         *money, tokens = self._caps
@@ -167,16 +168,20 @@ class Account:
 
     def release(self, claim: Claim, at: int) -> None:
         """Give back all that was put by for it."""
-        for window in self._money:
-            window.give_back(claim.nanousd, claim.at, at)
-        self._tokens.give_back(claim.tokens, claim.at, at)
+        if claim.nanousd:
+            for window in self._money:
+                window.give_back(claim.nanousd, claim.at, at)
+        if claim.tokens:
+            self._tokens.give_back(claim.tokens, claim.at, at)
 
     def correct(self, claim: Claim, nanousd: int, tokens: int, at: int) -> None:
         """The attempt came to this: less is refunded where it was taken, more is spent now and counted in `over`."""
         money, extra = nanousd - claim.nanousd, tokens - claim.tokens
-        for window in self._money:
-            _correct(window, money, claim.at, at)
-        _correct(self._tokens, extra, claim.at, at)
+        if money:
+            for window in self._money:
+                _correct(window, money, claim.at, at)
+        if extra:
+            _correct(self._tokens, extra, claim.at, at)
         if money > 0 or extra > 0:
             self.over["attempts"] += 1
             self.over["nanousd"] += max(money, 0)
@@ -247,5 +252,5 @@ def _resized(budget: Budget | None, share: Share | None, at: int) -> Budget | No
 def _correct(window: WindowSum, difference: int, added_at: int, at: int) -> None:
     if difference > 0:
         window.add(difference, at)
-    elif difference < 0:
+    else:
         window.give_back(-difference, added_at, at)

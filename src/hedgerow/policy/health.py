@@ -80,6 +80,11 @@ class Health:
         self.unwell: dict[tuple[str, str], Breaker] = {}
         """Breakers that are not closed, by target and model."""
 
+    @property
+    def minds_answers(self) -> bool:
+        """Whether `answered` changes anything: somebody is watched, or out."""
+        return bool(self._watches or self.out)
+
     def order(self, candidates: Sequence[Candidate], now: float, model: str = "") -> Order:
         """Where a request of these candidates may go. With nobody unwell it is as good as nothing to do."""
         if not self.out and not self.unwell:

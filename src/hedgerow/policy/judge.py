@@ -283,6 +283,7 @@ class Judge:
             self._throttle.reconfigure(policy.throttle)
         early = is_early(self._rules().spec)
         self._asked = self._lessons.throttle = None if policy.throttle is None or early else self._throttle
+        self._payments.by_number = self._sealed and not self.spend.capped
         if self._sealed and self.where is None and self.when.always is not None:
             self._lessons.observe = None
 

@@ -18,14 +18,18 @@ _ANSWERED = (Outcome.WON, Outcome.KEPT)
 class Payments:
     """Pays from a route's budgets, which go by the very bills that are told of."""
 
-    __slots__ = ("_spend", "_terms")
+    __slots__ = ("_spend", "_terms", "by_number")
 
     def __init__(self, spend: Spend, terms: Callable[[str], Terms]) -> None:
         self._spend = spend
         self._terms = terms
+        self.by_number = False
+        """Whether no limit is in money or tokens, and none ever will be: then nobody asks what attempts come to."""
 
     def reserve(self, ask: Ask, role: Role, attempt: int, target: str, now: float) -> Refusal | None:
         """Pay for an attempt that starts now, or say whose limit it would pass."""
+        if self.by_number:
+            return self._spend.reserve(ask, role, attempt, 0, 0, now)
         output = ask.expected_output
         price = self._terms(target).price(ask.model)
         cost = 0 if price is None else price.cost(ask.input_tokens, output)
@@ -38,7 +42,7 @@ class Payments:
         which, now = (event.request_id, event.attempt), event.ended_at
         if event.failure is not None and event.failure.unsent:
             self._spend.give_back(*which, now)
-        else:
+        elif not self.by_number:
             seems = bill(event, self._terms(event.target))
             self._spend.over(*which, *_spent(seems), now, guessed=_is_guess(seems))
 

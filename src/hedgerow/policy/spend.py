@@ -76,6 +76,12 @@ class Spend:
         self._funds = Funds() if funds is None else funds
         self._open: dict[tuple[str, int], _Open] = {}
 
+    @property
+    def capped(self) -> bool:
+        """Whether money or tokens are limited, or may be: tenants come with limits of their own."""
+        funds = self._funds
+        return self._route.capped or funds.everybody.capped or funds.tenants.limited
+
     def earn(self, ask: Ask, now: float) -> None:
         """A request has come."""
         funds = self._funds

@@ -106,6 +106,10 @@ class _Target:
     def distribution(
         self, way: int, size: int, learning: Learning, now: float, *, last: bool = False
     ) -> Distribution | None:
+        cell = self.cells[way][size]
+        if cell is not None and (held := cell.count(now)) >= max(learning.min_samples, learning.warmup):  # mostly
+            law, seen = self._law(way, size), Seen(cell.added, held)
+            return law.last(seen) if last else law.of([cell], learning.window, seen, now)
         if self.count(now) < learning.warmup:
             return None
         for level in ((way, size), (way, -1), (-1, -1)):

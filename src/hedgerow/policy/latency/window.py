@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, compress
 from math import inf, log
+from typing import NamedTuple
 
 from hedgerow.policy.latency.distribution import Distribution
 
@@ -54,15 +55,42 @@ def code_of(seconds: float, censored: bool) -> int:
     return 2 * bucket + censored
 
 
+def _no_counts() -> array[int]:
+    """Of samples, by their number."""
+    return array("I", [0]) * len(_SECONDS)
+
+
+class _Part(NamedTuple):
+    """Samples of one time: when the first and the last of them came, and in ascending order values and "at least"s."""
+
+    begun: float
+    last: float
+    values: array[int]
+    at_least: array[int]
+
+    @classmethod
+    def of(cls, codes: array[int], begun: float, last: float) -> _Part:
+        ordered = sorted(codes)
+        values, at_least = [code for code in ordered if not code & 1], [code for code in ordered if code & 1]
+        return cls(begun, last, array("H", values), array("H", at_least))
+
+    def add_to(self, counts: array[int], by: int = 1) -> None:
+        """Add how often each number occurs here."""
+        for code in self.values:
+            counts[code] += by
+        for code in self.at_least:
+            counts[code] += by
+
+
 class Window:
     """The last `size` samples that are not older than `age` seconds: after `age` without any, it is empty.
 
     `now` is in seconds and must not go back. Adding takes constant time, amortised; memory is at most 1.25 times what
-    `size` samples of 10 bytes need, 2 bytes for each of up to `HISTORY` times as many older ones, and nothing while it
-    is empty.
+    `size` samples of 10 bytes need, for each of up to `HISTORY` times as many older ones 2 bytes, and 7 KB to count
+    these; nothing while it is empty.
     """
 
-    __slots__ = ("_age", "_codes", "_first", "_most", "_older", "_size", "_swept", "_times")
+    __slots__ = ("_age", "_codes", "_first", "_most", "_older", "_older_counts", "_size", "_swept", "_times")
 
     def __init__(self, size: int = 1000, age: float = 1800.0) -> None:
         """Raises `ValueError` unless `size` is at least 1 and `age` above 0."""
@@ -70,8 +98,10 @@ class Window:
         self._times = array("d")
         self._first = 0  # samples before this one are over, and wait for the next sweep
         self._swept = 0
-        self._older: deque[tuple[float, float, array[int]]] = deque()
-        """When the first and the last of them came, and the samples; the latest ones last."""
+        self._older: deque[_Part] = deque()
+        """The latest ones last."""
+        self._older_counts: array[int] | None = None
+        """By number how many of them there are; None: there are none."""
         self._set(size, age)
 
     def _set(self, size: int, age: float) -> None:
@@ -80,7 +110,6 @@ class Window:
         self._size = size
         self._age = age
         self._most = size + size // _PART + 1  # adding costs less when not each one drives another out
-        self._older = deque(self._older, HISTORY * _PART)
 
     def resize(self, size: int, age: float) -> None:
         """Go on with other bounds; the latest samples stay as far as they fit."""
@@ -106,9 +135,9 @@ class Window:
         times = self._times
         self._first = first = max(self._first, len(times) - self._size)
         if first < len(times) and times[first] < now - self._age:
-            self._first = first = bisect_left(times, now - self._age, first)
-            self._sweep()
+            self._drop(bisect_left(times, now - self._age, first))
             self._older.clear()  # what left before is older still
+            self._older_counts = None
             first = 0
         return len(times) - first
 
@@ -121,10 +150,23 @@ class Window:
     def _sweep(self) -> None:
         first = max(self._first, len(self._codes) - self._size)
         if first:
-            self._older.append((self._times[0], self._times[first - 1], self._codes[:first]))
+            self._keep(_Part.of(self._codes[:first], self._times[0], self._times[first - 1]))
+            self._drop(first)
+
+    def _drop(self, first: int) -> None:
+        """Let go of all before this one."""
         del self._codes[:first], self._times[:first]
         self._swept += first
         self._first = 0
+
+    def _keep(self, part: _Part) -> None:
+        older, counts = self._older, self._older_counts
+        if counts is None:
+            counts = self._older_counts = _no_counts()
+        older.append(part)
+        part.add_to(counts)
+        if len(older) > HISTORY * _PART:
+            older.popleft().add_to(counts, -1)
 
 
 def together(windows: Sequence[Window], size: int, now: float) -> Distribution:
@@ -133,12 +175,15 @@ def together(windows: Sequence[Window], size: int, now: float) -> Distribution:
     Older ones count as long as they are like these. Linear in the number of all their samples.
     """
     samples, before = latest(windows, size, now)
-    if before and samples.total() >= size:
-        samples = _with_alike(samples, size, before)
-    return _estimated(samples)
+    counts = _no_counts()
+    for code in samples:
+        counts[code] += 1
+    if before and len(samples) >= size:
+        _add(before[: _alike(counts, size, before)], windows, counts)
+    return _estimated(counts)
 
 
-def latest(windows: Sequence[Window], size: int, now: float) -> tuple[Counter[int], Sequence[array[int]]]:
+def latest(windows: Sequence[Window], size: int, now: float) -> tuple[array[int], Sequence[_Part]]:
     """Their last `size` samples, and parts of those before, the latest first; none is older than their age."""
     held = sum(window.count(now) for window in windows)
     since, spare = -inf, 0
@@ -146,40 +191,55 @@ def latest(windows: Sequence[Window], size: int, now: float) -> tuple[Counter[in
         times = sorted(chain.from_iterable(window._times[window._first :] for window in windows))
         since = times[held - size]
         spare = held - size - bisect_left(times, since)  # of the samples of that very moment so many are too many
-    samples: Counter[int] = Counter()
-    before: list[tuple[float, array[int]]] = []
+    samples = array("H")
+    before: list[_Part] = []
     for window in windows:
         first = bisect_left(window._times, since, window._first)
         if spare:
             of_that_moment = bisect_right(window._times, since, first) - first
             first += min(spare, of_that_moment)
             spare -= min(spare, of_that_moment)
-        samples.update(window._codes[first:])
+        samples += window._codes[first:]
         if first > window._first:
-            before.append((window._times[first - 1], window._codes[window._first : first]))
-        before += [(last, codes) for begun, last, codes in window._older if begun >= now - window._age]
-    before.sort(key=lambda part: part[0], reverse=True)
-    return samples, [codes for _, codes in before]
+            begun, last = window._times[window._first], window._times[first - 1]
+            before.append(_Part.of(window._codes[window._first : first], begun, last))
+        before += [part for part in window._older if part.begun >= now - window._age]
+    before.sort(key=lambda part: part.last, reverse=True)
+    return samples, before
 
 
-def _with_alike(samples: Counter[int], size: int, older: Sequence[array[int]]) -> Counter[int]:
-    """The samples of a full window and, going back, as many as look like them; they are judged by half windows."""
+def _add(parts: Sequence[_Part], windows: Sequence[Window], counts: array[int]) -> None:
+    """Count these parts, and the most of those that have left a window by the few that are not among them."""
+    left = {id(part): part for part in parts}
+    for window in windows:
+        older, of_all = window._older, window._older_counts
+        others = [part for part in older if id(part) not in left]
+        if of_all is not None and 2 * len(others) < len(older):
+            for code in compress(range(len(of_all)), of_all):
+                counts[code] += of_all[code]
+            for part in others:
+                part.add_to(counts, -1)
+            for part in older:
+                left.pop(id(part), None)
+    for part in left.values():
+        part.add_to(counts)
+
+
+def _alike(counts: array[int], size: int, older: Sequence[_Part]) -> int:
+    """How many of these parts look like what is counted, a full window; they are judged by half windows."""
     from hedgerow.policy.latency.alike import Alike  # for what has filled a window
 
-    alike, found = Alike(samples), samples.copy()
-    block: Counter[int] = Counter()
-    for codes in older:
-        block.update(codes)
-        if 2 * block.total() < size:
-            continue
-        if not alike.to(block):
-            break
-        found.update(block)
-        block.clear()
-    return found
+    alike, first, found = Alike(counts), 0, 0
+    for end, part in enumerate(older, 1):
+        found += len(part.values) + len(part.at_least)
+        if 2 * found >= size:
+            if not alike.to([(each.values, each.at_least) for each in older[first:end]]):
+                break
+            first, found = end, 0
+    return first
 
 
-def _estimated(samples: Counter[int]) -> Distribution:
-    codes = sorted(samples)
-    counts = [samples[code] for code in codes]
-    return Distribution.estimated([_SECONDS[code] for code in codes], [code & 1 for code in codes], counts)
+def _estimated(counts: array[int]) -> Distribution:
+    codes = list(compress(range(len(counts)), counts))
+    times, at_least = [_SECONDS[code] for code in codes], [code & 1 for code in codes]
+    return Distribution.estimated(times, at_least, [counts[code] for code in codes])
