@@ -29,7 +29,7 @@ from hedgerow.planner.plan import Budget, Plan
 from hedgerow.planner.schema import FILE, schema
 from hedgerow.planner.terminal import show
 from hedgerow.planner.verdict import About
-from tests.planner.made import option, outcome, plan, route, statistics
+from tests.planner.made import SOURCE, option, outcome, plan, route, statistics
 
 ROOT = Path(__file__).resolve().parents[2]
 FIVE = Budget(share=0.05)
@@ -92,6 +92,13 @@ def test_why_it_does_not_pay_is_the_reason_that_holds(cut: Cut, pays: bool, why:
     found = verdict.pays(about, cut, outcome(1.0), outcome(1.0, 0.05))
     assert found[0] is pays
     assert found[1].endswith(why)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(95.5, "95.5 s"), (10_800.0, "3 hours"), (86_400.0 * 1_333.4, "1,333 days")]
+)
+def test_how_long_a_log_is_is_said_in_plain_numbers(seconds: float, said: str) -> None:
+    assert f"; {said} from 2026-05-28 20:26 UTC; " in words.log_line(msgspec.structs.replace(SOURCE, seconds=seconds))
 
 
 def test_a_budget_that_nothing_is_left_to_spend_on_says_so() -> None:

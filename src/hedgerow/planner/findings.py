@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from hedgerow.planner.findings_targets import of_pairing, of_target, span, too_small
+from hedgerow.planner.findings_targets import of_pairing, of_target, too_small
 from hedgerow.planner.lengths import by_answers
 from hedgerow.planner.log import LATE_FIRST, NEGATIVE, REFUSED, SUPERSEDED, Log
 from hedgerow.planner.plan import Finding
 from hedgerow.planner.statistics import Pairing, TargetStatistics
-from hedgerow.report.words import percent
+from hedgerow.report.words import percent, span
 
 MANY_BAD = 0.05
 CENSORED = 0.005

@@ -13,7 +13,7 @@ from hedgerow.planner.plan import Finding
 from hedgerow.planner.quantiles import Quantile, quantile
 from hedgerow.planner.statistics import Pairing, TargetStatistics
 from hedgerow.planner.world import usual_failure
-from hedgerow.report.words import counted, percent, pnn, seconds
+from hedgerow.report.words import counted, percent, pnn, seconds, span
 
 SMALL_TAIL = 4.0
 """p99/p50 below which hedging buys little: some 5 % of the p99 for 5 % more requests, on recorded endpoints."""
@@ -224,11 +224,6 @@ def unknown_costs(primary: str, backup: str, share: float, instead: str) -> Iter
             f"does not say how many tokens they had or what they cost: {instead} stand for them."
         )
         yield Finding("unknown_costs", "warning", backup, text)
-
-
-def span(of: float) -> str:
-    """A stretch of time, from seconds to hours."""
-    return seconds(of) if of < 120 else f"{of / 60:.1f} minutes" if of < 7_200 else f"{of / 3_600:.1f} hours"
 
 
 def of_pairing(of: Pairing) -> Iterator[Finding]:

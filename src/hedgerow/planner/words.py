@@ -11,7 +11,7 @@ from hedgerow.planner.choices import BURST, LATE
 from hedgerow.planner.plan import Budget, Choice, Option, Outcome, Plan, Route, Source
 from hedgerow.planner.statistics import TargetStatistics
 from hedgerow.planner.verdict import few
-from hedgerow.report.words import change, money, percent, pnn, seconds, when
+from hedgerow.report.words import change, money, percent, pnn, seconds, span, when
 from hedgerow.units import parse_duration
 
 
@@ -40,9 +40,9 @@ def log_line(source: Source, targets: Sequence[TargetStatistics] = ()) -> str:
     """What was read, in one line."""
     parts = [f"{source.used:,} of {source.read:,} rows"]
     if source.started_at is not None:
-        parts.append(f"{_span(source.seconds)} from {when(source.started_at)}")
+        parts.append(f"{span(source.seconds)} from {when(source.started_at)}")
     elif source.seconds:
-        parts.append(_span(source.seconds))
+        parts.append(span(source.seconds))
     parts.append(measured(source))
     if targets:
         named = [f"{each.target} ({each.n + each.failed:,})" for each in targets[:_NAMED]]
@@ -65,15 +65,6 @@ def reading(source: Source) -> Iterator[tuple[str, str]]:
         yield "not used", "; ".join(f"{count:,} rows: {reason}" for reason, count in source.bad)
     if source.notes:
         yield "assumed", "; ".join(source.notes)
-
-
-def _span(length: float) -> str:
-    """A stretch of time, to a digit or three."""
-    unit, name = next((unit, name) for unit, name in _UNITS if length >= 2 * unit or unit == 1.0)
-    return f"{length / unit:.3g} {name}"
-
-
-_UNITS = (86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")
 
 
 def budget(of: Budget) -> str:

@@ -17,6 +17,17 @@ def seconds(value: float | None) -> str:
     return f"{value * 1000:.0f} ms" if 0 < size < 0.9995 else f"{value:.3g} s" if size < 1000 else f"{value:.0f} s"
 
 
+_UNITS = (86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes")
+
+
+def span(length: float) -> str:
+    """A stretch of time, to a digit or three, from seconds to days."""
+    for unit, name in _UNITS:
+        if length >= 2 * unit:
+            return f"{length / unit:,.0f} {name}" if length >= 100 * unit else f"{length / unit:.3g} {name}"
+    return seconds(length)
+
+
 def percent(share: float | None) -> str:
     """Two digits or a tenth."""
     if share is None:
