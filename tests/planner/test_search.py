@@ -349,6 +349,24 @@ def test_a_larger_budget_is_offered_all_that_a_smaller_one_pays_for(monkeypatch:
     assert value_at(more.expected, 0.99) == value_at(less.expected, 0.99)
 
 
+@pytest.mark.parametrize(("delays", "chosen"), [(("4.9s", "5s"), "5s"), (("4.8s", "5s"), "4.8s")])
+def test_of_ways_that_come_to_the_same_the_one_that_hedges_least_is_taken(
+    monkeypatch: pytest.MonkeyPatch, delays: Sequence[str], chosen: str
+) -> None:
+    """The earlier of these two delays always makes the p99 shorter, here by 0.7 and by 2.3 %."""
+
+    def these(scene: Scene, shares: Mapping[str, float], aims: Aims) -> list[Choice]:
+        fixed = candidates(scene, shares, aims)[-1]
+        keys = dict(fixed.config)
+        return [
+            msgspec.structs.replace(fixed, delay=each, config=tuple((keys | {"hedge.delay": each}).items()))
+            for each in delays
+        ]
+
+    monkeypatch.setattr(route_search, "candidates", these)
+    assert only(planned(log_of(lognormal(1)), [Budget(share=0.2)])).choice.delay == chosen
+
+
 @pytest.mark.parametrize(
     ("slowest", "timeouts"),
     [

@@ -17,6 +17,7 @@ from bench.eval_rounds import PUBLISHED, Rounds, faults, read, replayed
 from bench.streams import Recorded
 from bench.streams_logs import Subject, as_recorded, subjects
 
+from hedgerow.planner import scene as scenes
 from hedgerow.planner.plan import Budget
 from hedgerow.planner.scene import scene_of
 from hedgerow.planner.search import Options, plan
@@ -34,6 +35,12 @@ COLUMNS = [
     "status",
     "run",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short logs are gone through once."""
+    monkeypatch.setattr(scenes, "ENOUGH", 1)
 
 
 def written(path: Path, rows: Sequence[Sequence[object]]) -> None:

@@ -7,6 +7,7 @@ whole log, and judged by what it does to the rest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,8 @@ _APART = 0.02
 """And so much is the chance worth that another target is well when the primary is not, which no log can promise."""
 _AMPLE = 0.2
 """What this pays for is tried for larger budgets, too: who hedges most requests is taken for one in an outage."""
+_ALIKE = 0.01
+"""Of ways whose quantiles differ by no more than this, the one that hedges least is taken."""
 _OVER = 1.2
 """How far beyond its budget a way may be in a trial, which begins with as many hedges as may start at once."""
 
@@ -194,9 +197,10 @@ class RouteSearch:
             found *= 1.0 - _LEARNS if choice.delay == "auto" else 1.0
             return found * (1.0 - _APART if choice.relation == "other target" else 1.0)
 
-        places = range(len(choices))
-        allowed = [place for place in places if within(place)]
-        return choices[min(allowed, key=value) if allowed else min(places, key=lambda place: tried[place].extra)]
+        allowed = [place for place in range(len(choices)) if within(place)]
+        shortest = min(map(value, allowed), default=inf)
+        alike = [place for place in allowed if value(place) <= shortest * (1.0 + _ALIKE)]
+        return choices[min(alike or range(len(choices)), key=lambda place: tried[place].extra)]
 
     def _flown(
         self, crew: Crew, configs: Sequence[tuple[Mapping[str, str], Backup]], words: str, part: slice = slice(None)
