@@ -159,6 +159,26 @@ def test_configurations_are_judged_side_by_side(run: Run, log: Path, tmp_path: P
     assert "the log has a, b; --as NAME=TARGET says" in run(log, "--compare", "good.yaml", "--jobs", "1", code=2)
 
 
+def test_a_route_that_cannot_be_judged_is_left_out_of_those_that_can(run: Run, log: Path, tmp_path: Path) -> None:
+    rare = [f"2026-11-30T10:{minute:02}:00Z,rare,500,100" for minute in range(30)]
+    (tmp_path / "log.csv").write_text(log.read_text() + "\n".join(rare) + "\n")
+    target = '{base_url: "http://127.0.0.1:9001/v1", api_key: none}'
+    targets = "".join(f"  {name}: {target}\n" for name in ("a", "b", "rare"))
+    routes = "  fine: {targets: [a, b]}\n  thrice: {targets: [a, b, b]}\n  few: {targets: [a, rare]}\n"
+    (tmp_path / "mine.yaml").write_text(f"targets:\n{targets}routes:\n{routes}")
+    asked = ("log.csv", "--compare", "mine.yaml", "--price", "a=1/0", "--price", "b=1/0", "--jobs", "1")
+    found = json.loads(run(*asked, "--format", "json"))
+    assert [each["route"] for each in found["judged"]] == ["fine"]
+    assert found["notes"] == [
+        "mine.yaml: route thrice is left out: a route that is judged may name each target once, and the primary twice",
+        "mine.yaml: route few is left out: rare: too few attempts in this log to judge anything by",
+    ]
+    assert "extra cost per 1,000" in run(*asked)
+    assert "extra cost per 1,000" not in run(*asked[:3], *asked[-2:])
+    (tmp_path / "mine.yaml").write_text(f"targets:\n{targets}routes:\n  few: {{targets: [rare]}}\n")
+    assert "route few is left out: rare: too few attempts" in run(*asked, code=2)
+
+
 def value(outcome: dict[str, list[dict[str, float]]]) -> float:
     return next(each["value"] for each in outcome["quantiles"] if each["p"] == 0.99)
 

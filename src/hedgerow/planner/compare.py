@@ -77,7 +77,10 @@ def compare(
             if (why := found.missing(route)) is not None:
                 notes.append(f"{file}: route {route} is left out: {why}")
                 continue
-            judged.append(found.judged(route, log, options, progress))
+            try:
+                judged.append(found.judged(route, log, options, progress))
+            except ConfigError as error:
+                notes.append(f"{file}: route {route} is left out: {'; '.join(error.problems)}")
     if not judged:
         raise ConfigError(
             [*notes, f"the log has {', '.join(sorted(log.targets))}; --as NAME=TARGET says which is which"]

@@ -18,6 +18,7 @@ from hedgerow.report.words import change, percent, seconds
 def sheet(found: Comparison) -> words.Sheet:
     """A column for each route."""
     judged, target = found.judged, found.target_quantile
+    costs = [words.extra_cost(each.expected) for each in judged]
     rows = [
         ("asks", [", then ".join(each.targets) for each in judged]),
         ("hedges after", [each.delay for each in judged]),
@@ -28,6 +29,7 @@ def sheet(found: Comparison) -> words.Sheet:
         ("changes by", [change(_gain(each)) for each in judged]),
         ("requests that fail", [percent(each.expected.failed) for each in judged]),
         ("extra attempts", [percent(each.expected.extra) for each in judged]),
+        *[("extra cost per 1,000", costs)] * (set(costs) != {"-"}),
     ]
     comparable = len(judged) > 1 and len({each.targets[0] for each in judged}) == 1
     return words.Sheet([_name(found, each) for each in judged], rows, 0 if comparable else None)

@@ -118,7 +118,7 @@ def judge(
     """
     names = [place.candidate.target for place in places]
     if len(set(names[1:])) < len(names) - 1:
-        raise ConfigError(["a route that is judged may name each target once, and the primary once more"])
+        raise ConfigError(["a route that is judged may name each target once, and the primary twice"])
     scene = scene_of(log, _index(log, primary), seed=options.seed, fit=options.fit, only=names[1:])
     found = {} if scene is None else {backup.name: backup for backup in scene.backups}
     if scene is None or (missing := [name for name in names[1:] if name not in found]):

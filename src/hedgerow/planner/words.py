@@ -109,7 +109,7 @@ def options(plan: Plan, route: Route) -> Sheet:
         (f"{pname(target)} changes by", ["-", *(change(gain(route.without, each.expected, target)) for each in found)]),
         ("requests that fail", [percent(each.failed) for each in outcomes]),
         ("extra attempts", ["-", *(percent(each.expected.extra) for each in found)]),
-        ("extra cost per 1,000", ["-", *(_usd(each.expected) for each in found)]),
+        ("extra cost per 1,000", ["-", *(extra_cost(each.expected) for each in found)]),
         (INDEPENDENT, ["-", *(seconds(value(each.independent, target)) for each in found)]),
         (ORACLE, ["-", *(seconds(each.oracle_p99) for each in found)]),
         (STALE, ["-", *(seconds(each.stale_p99) for each in found)]),
@@ -168,7 +168,8 @@ def gain(without: Outcome, expected: Outcome, p: float) -> float | None:
     return after / before - 1.0 if isfinite(before) and isfinite(after) and before else None
 
 
-def _usd(outcome: Outcome) -> str:
+def extra_cost(outcome: Outcome) -> str:
+    """Of hedges, for 1,000 requests."""
     return money(None if outcome.usd_per_1000 is None else outcome.usd_per_1000 * 1e9)
 
 
