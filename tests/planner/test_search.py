@@ -287,7 +287,7 @@ def test_rare_requests_say_how_far_away_in_time_what_stands_for_their_hedges_is(
     rare = replace(log, at=log.at * 12_000)
     (far,) = [each for each in planned(rare).findings if each.name == "far_neighbours"]
     assert "a hedge of one to one is 20 minutes away in time (median; of one in ten 40 minutes or more)" in far.text
-    for near in (replace(rare, at=rare.at / 3), replace(rare, timed=False)):
+    for near in (replace(rare, at=rare.at / 60), replace(rare, timed=False)):
         assert "far_neighbours" not in {each.name for each in planned(near).findings}
 
 

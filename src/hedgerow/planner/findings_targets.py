@@ -32,8 +32,8 @@ LIMITED = 0.05
 UNPAID = 0.01
 """Share of requests without costs from which on it is told of."""
 CHANGED = 1.3
-FAR = 600.0
-"""Seconds, the median, from which on what stands for a hedge tells nothing of a slow spell of some minutes."""
+FAR = 60.0
+"""Seconds, the median, from which on what stands for a hedge tells little of a slow spell of two minutes."""
 TINY = 20
 """Answers below which nothing but their number is told of a target."""
 
@@ -210,8 +210,8 @@ def far_away(primary: str, backup: str, apart: tuple[float, float]) -> Iterator[
     if median > FAR:
         text = (
             f"What stands for a hedge of {primary} to {backup} is {span(median)} away in time (median; of one in ten "
-            f"{span(most)} or more). Slow spells and outages that are shorter are not kept together, and hedges made "
-            f"in them gain less than this plan promises."
+            f"{span(most)} or more). Slow spells and outages that are not much longer are not kept together, and "
+            f"hedges made in them gain less than this plan promises."
         )
         yield Finding("far_neighbours", "warning", backup, text)
 

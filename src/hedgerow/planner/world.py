@@ -14,10 +14,12 @@ import numpy as np
 from hedgerow.events import Failure, FailureClass
 from hedgerow.planner.lengths import lengths, without_length
 from hedgerow.planner.log import Floats, Ints, Log
+from hedgerow.planner.together import at_one_moment, preference, preferred, slowness
 
 _FAILED = Failure(FailureClass.SERVER_ERROR, "it failed in the log")
 NEAR = 5
 """Attempts that may stand for a request, each half as often as the one that is nearer."""
+_CHANCES = 0.5 ** np.minimum(np.arange(1.0, NEAR + 1), NEAR - 1)
 ALIKE = 0.22
 """Lengths whose logarithms differ by so much, 25 %, are nearly the same."""
 _REACH = 16
@@ -92,7 +94,8 @@ def _times(log: Log) -> Floats:
 
 class _Near:
     """Finds for requests of `own` attempts of `pool` that are near: around them in time, in length, and in time among
-    those of about their length. What one is worth against the other is told by how much length explains there.
+    those of about their length. What one is worth against the other is told by how much length explains there. Of
+    those that are near, slow requests prefer slow ones, as far as more of them meet at one moment (see `together`).
     """
 
     def __init__(self, pool: Log, own: Log, same: bool, generator: np.random.Generator) -> None:
@@ -112,6 +115,9 @@ class _Near:
             _Order(self._long, self._asked, _REACH // 2),
             _Order(bands[0] + self._pool, bands[1] + self._own, _REACH // 2),
         ]
+        self._slow_there = slowness(pool)
+        self._slow = self._slow_there if same else slowness(own)
+        self._preference = self._preferred()
 
     def _filled(self, of: Floats, known: Floats) -> Floats:
         """Requests whose length is not known are as long as any other."""
@@ -120,18 +126,47 @@ class _Near:
 
     def drawn(self, part: slice) -> Ints:
         """Places in the pool, one of each of these requests."""
-        found: Ints = np.sort(np.concatenate([way.around(part) for way in self._ways], axis=1), axis=1)
-        apart = np.abs(self._pool[found] - self._own[part, None]) / self._gap
-        far = np.log1p(apart / _REACH) + self._weight * np.abs(self._long[found] - self._asked[part, None])
+        requests = np.arange(*part.indices(len(self._own)))
+        nearest = self._nearest(requests)
+        rank = np.minimum(self._generator.geometric(0.5, len(requests)), NEAR) - 1
+        slow = np.flatnonzero(self._slow[requests] > 0.0) if self._preference else np.empty(0, dtype=np.int64)
+        if len(slow):
+            chances = preferred(_CHANCES, self._both(requests[slow], nearest[slow]), self._preference)
+            drawn = self._generator.random(len(slow))[:, None]
+            rank[slow] = (chances.cumsum(axis=1) < drawn).sum(axis=1).clip(max=NEAR - 1)
+        chosen: Ints = nearest[np.arange(len(requests)), rank]
+        return chosen
+
+    def _nearest(self, requests: Ints) -> Ints:
+        """Of each of these the places of those that may stand for it, the nearest first."""
+        found: Ints = np.sort(np.concatenate([way.around(requests) for way in self._ways], axis=1), axis=1)
+        apart = np.abs(self._pool[found] - self._own[requests, None]) / self._gap
+        far = np.log1p(apart / _REACH) + self._weight * np.abs(self._long[found] - self._asked[requests, None])
         far[:, 1:][found[:, 1:] == found[:, :-1]] = inf  # in several orders, but once a choice
         if self._same:
-            far[found == np.arange(len(self._own))[part, None]] = inf
-        rows = np.arange(len(found))
+            far[found == requests[:, None]] = inf
         best = np.argpartition(far, NEAR - 1, axis=1)[:, :NEAR]
         best = np.take_along_axis(best, np.argsort(np.take_along_axis(far, best, axis=1), axis=1), axis=1)
-        rank = np.minimum(self._generator.geometric(0.5, len(found)), NEAR) - 1
-        chosen: Ints = found[rows, best[rows, rank]]
-        return chosen
+        nearest: Ints = np.take_along_axis(found, best, axis=1)
+        return nearest
+
+    def _both(self, requests: Ints, places: Ints) -> Floats:
+        """How much each of these requests and each of its places in the pool are slow together."""
+        both: Floats = np.minimum(self._slow[requests, None], self._slow_there[places])
+        return both
+
+    def _preferred(self) -> float:
+        """How much slow attempts are to be preferred by slow requests, for these to meet as many as at one moment."""
+        requests = np.flatnonzero(self._slow > 0.0)
+        if not len(requests):
+            return 0.0
+        around = self._ways[0].around(requests)
+        others = np.diff(around, axis=1, prepend=-1) != 0
+        if self._same:
+            others &= around != requests[:, None]
+        apart = np.abs(self._pool[around] - self._own[requests, None])[others]
+        goal = at_one_moment(apart, self._both(requests, around)[others], self._gap)
+        return 0.0 if goal is None else preference(_CHANCES, self._both(requests, self._nearest(requests)), goal)
 
 
 class _Order:
@@ -142,9 +177,9 @@ class _Order:
         self._place = np.searchsorted(pool[self._order], own)
         self._offsets = np.arange(-reach, reach + 1)
 
-    def around(self, part: slice) -> Ints:
-        """Of each request those before and after it; at an end some of them twice."""
-        places = np.clip(self._place[part, None] + self._offsets, 0, len(self._order) - 1)
+    def around(self, requests: Ints) -> Ints:
+        """Of each of these requests those before and after it; at an end some of them twice."""
+        places = np.clip(self._place[requests, None] + self._offsets, 0, len(self._order) - 1)
         around: Ints = self._order[places]
         return around
 
