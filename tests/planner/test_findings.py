@@ -163,7 +163,7 @@ def doubled(log: Log) -> Log:
         (bad(**{NEGATIVE: 30, LATE_FIRST: 30}), {"clock"}, "In 60 rows an answer ends before it begins"),
         (bad(**{SUPERSEDED: 600, REFUSED: 5_000}), {"censored"}, "600 attempts (2.4 %) were cancelled"),
         (doubled, {"duplicates"}, "500 rows are there more than once"),
-        (lambda log: replace(log, at=log.at // 3_600 * 3_600), {"coarse_times"}, "only 54 different times"),
+        (lambda log: replace(log, stamps=54), {"coarse_times"}, "only 54 different times"),
         (lambda log: replace(log, at=log.at / 100), {"short_log"}, "covers 32 minutes"),
         (lambda log: replace(log, ttft=np.ceil(log.ttft)), {"coarse_latencies"}, "whole seconds"),
     ],

@@ -292,3 +292,22 @@ def test_one_time_for_all_is_none(tmp_path: Path) -> None:
     assert "all rows have the same time, so they are taken in their order" in source.notes
     log, source = read(written(tmp_path, "date,ttft_s\n2026-11-30,0.5\n2026-12-01,0.25\n"))
     assert (log.timed, source.seconds) == (True, 86_400.0)
+
+
+def test_rows_of_one_coarse_time_are_spread_until_the_next_in_their_order(tmp_path: Path) -> None:
+    """The smallest step between two times is how exact they are: there is none over the weekend."""
+    days = [27] * 30 + [28] * 60 + [30] * 20 + [20] * 5
+    rows = [f"2026-11-{day:02},{number + 1}" for number, day in enumerate(days)]
+    log, source = read(written(tmp_path, "\n".join(["date,ttft_ms", *rows]) + "\n"))
+    assert log.stamps == 4
+    assert log.at[:6].tolist() == [0.0, 0.2 * 86_400, 0.4 * 86_400, 0.6 * 86_400, 0.8 * 86_400, 7 * 86_400.0]
+    assert log.ttft[:6].tolist() == pytest.approx([0.111, 0.112, 0.113, 0.114, 0.115, 0.001])
+    assert np.diff(log.at[5:35]) == pytest.approx(86_400 / 30)
+    assert np.diff(log.at[35:95]) == pytest.approx(86_400 / 60)
+    assert source.seconds == pytest.approx((10 + 19 / 20) * 86_400)
+
+
+def test_calls_made_at_once_stay_so(tmp_path: Path) -> None:
+    rows = [f"{second},{target},0.5" for second in range(20) for target in "abcde" * 2]
+    log, _ = read(written(tmp_path, "\n".join(["at,target,ttft_s", *rows]) + "\n"))
+    assert (log.stamps, log.at.tolist()) == (0, [float(second) for second in range(20) for _ in range(10)])

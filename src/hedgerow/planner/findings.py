@@ -21,8 +21,6 @@ ASKEW = 0.001
 DAY = 86_400.0
 MANY = 3
 """Findings of one kind that are told one by one."""
-CROWD = 10
-"""Rows with one and the same time, on average, from which on times are coarse."""
 
 
 def findings_of(
@@ -109,11 +107,10 @@ def _of_times(log: Log) -> Iterator[Finding]:
         )
         yield Finding("no_times", "warning", None, text)
     elif len(log):
-        stamps = len(np.unique(log.at))
-        if len(log) > stamps * max(CROWD, 3 * len(log.targets)):
+        if log.stamps:
             text = (
-                f"Its {len(log):,} rows have only {stamps:,} different times: too coarse to say which requests ran at "
-                f"the same time."
+                f"Its {len(log):,} rows have only {log.stamps:,} different times: too coarse to say which requests ran "
+                f"at the same time. Those of one time are taken to be spread evenly until the next, in their order."
             )
             yield Finding("coarse_times", "warning", None, text)
         if log.at[-1] < DAY:

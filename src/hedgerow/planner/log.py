@@ -55,6 +55,8 @@ class Log:
     """Dollars that each attempt cost, nan where that is not known; None: the log does not say."""
     failed_after: Floats | None = None
     """Seconds until those failed that did, nan where that is not known; None: the log does not say."""
+    stamps: int = 0
+    """Different times of the file, where these were so few that rows of one were spread; else 0."""
     unread: int = 0
     """Rows of the file whose time cannot be read."""
     limited: Mapping[str, float] = field(default_factory=dict)

@@ -21,6 +21,8 @@ LONGEST = 86_400.0
 """Seconds; what took longer is no latency."""
 MOST_TARGETS = 500
 _LIMITED = r"(?i)^\s*(http[ _-]?)?429(\D.*)?$|rate.?limit|too.?many.?requests"
+CROWD = 10
+"""Rows with one and the same time, on average, from which on times are coarse."""
 EPOCH = 1e8
 """Times before are no Unix times, but seconds of some other clock."""
 NO_FIRST = "no time to the first token, where most rows have one"
@@ -47,7 +49,7 @@ def log_of(database: DuckDBPyConnection, torn: int) -> tuple[Log, float | None]:
     columns = _fetched(database, timed)
     log = _arrays(columns, targets, which, bad, read + torn, timed=timed, of_first=of_first)
     (unread,) = _one(database, "select count(unread) from rows")
-    log = replace(log, limited=_limited(database, names), unread=unread)
+    log = _spread(replace(log, limited=_limited(database, names), unread=unread))
     started_at = float(columns["sent"][0]) if timed else None
     return log, started_at if started_at is None or started_at > EPOCH else None
 
@@ -176,6 +178,20 @@ def _arrays(
         usd=usd if not np.isnan(usd).all() else None,
         failed_after=failed_after if not np.isnan(failed_after).all() else None,
     )
+
+
+def _spread(log: Log) -> Log:
+    """With the rows of one time one after the other until the next could be, where times are coarse.
+
+    Otherwise hours of traffic would come at once, of which nothing could be learned in time.
+    """
+    if not log.timed:
+        return log
+    times, which, counts = np.unique(log.at, return_inverse=True, return_counts=True)
+    if len(times) < 2 or len(log) <= len(times) * max(CROWD, 3 * len(log.targets)):
+        return log
+    place = np.arange(len(log)) - (np.cumsum(counts) - counts)[which]
+    return replace(log, at=log.at + np.diff(times).min() * place / counts[which], stamps=len(times))
 
 
 def _filled(column: Any, nothing: float) -> Any:
