@@ -188,6 +188,12 @@ def test_extra_attempts_beyond_the_budget_are_explained() -> None:
     assert "by the 50 hedges that may start at once (hedge.burst), here 2.5 % of the requests" in text
 
 
+def test_what_is_decided_by_the_numbers_that_are_shown_is_said() -> None:
+    alone = msgspec.structs.replace(route(), options=route().options[:1])
+    assert "Which budget to recommend is decided by these, too" in words.basis(route())
+    assert "Which budget" not in words.basis(alone)
+
+
 def test_the_json_is_as_its_schema_says() -> None:
     published = json.loads((ROOT / "docs" / FILE).read_text())
     assert published == json.loads(json.dumps(schema())), "make docs"

@@ -119,8 +119,8 @@ def _measured(plan: Plan, route: Route, option: Option) -> str:
     ]
     gain = change(words.gain(route.without, option.expected, target))
     return (
-        f"Measured in virtual time on {route.judged_on:,} requests that it was not fitted on: {', '.join(times)} "
-        f"({gain}) for {percent(option.expected.extra)} extra attempts."
+        f"Measured in virtual time on {route.judged_on:,} requests that its delay was not chosen by: "
+        f"{', '.join(times)} ({gain}) for {percent(option.expected.extra)} extra attempts."
     )
 
 

@@ -176,7 +176,14 @@ def extra_cost(outcome: Outcome) -> str:
 def basis(route: Route) -> str:
     """What the numbers rest on."""
     first, rest = f"{route.fitted_on:,} of {route.requests:,}", f"{route.judged_on:,}"
-    told = f"Chosen by the first {first} requests; all numbers are of the other {rest}, by the engine in virtual time."
+    told = (
+        f"How to hedge within a budget is chosen by the first {first} requests; all numbers are of the other {rest}, "
+        "by the engine in virtual time."
+    )
+    if len(route.options) > 1:
+        told += (
+            " Which budget to recommend is decided by these, too: the best of several looks a little better than it is."
+        )
     return " ".join([told, *_over(route)])
 
 
