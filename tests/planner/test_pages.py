@@ -27,6 +27,7 @@ from hedgerow.planner.noise import Cut
 from hedgerow.planner.page import render
 from hedgerow.planner.plan import Budget, Plan
 from hedgerow.planner.schema import FILE, schema
+from hedgerow.planner.statistics import Pairing
 from hedgerow.planner.terminal import show
 from hedgerow.planner.verdict import About
 from tests.planner.made import SOURCE, option, outcome, plan, route, statistics
@@ -117,6 +118,23 @@ def test_a_budget_that_nothing_is_left_to_spend_on_says_so() -> None:
     found = msgspec.structs.replace(plan(), routes=(full,))
     for text in (" ".join(shown(found, 80).split()), render(found).replace("</dt><dd>", ": ")):
         assert f"40 % more comes to the same as 10 % more: {why}" in text
+
+
+def test_of_many_targets_those_are_shown_that_are_asked() -> None:
+    many = [msgspec.structs.replace(plan().targets[0], target=f"t{number}") for number in range(40)]
+    pairs = tuple(Pairing("t0", f"t{number}", 500, number / 100) for number in range(1, 40))
+    found = msgspec.structs.replace(plan(), targets=(*many, *plan().targets), pairings=pairs)
+    targets, rest = words_targets.in_play(found)
+    assert [each.target for each in targets] == [*(f"t{number}" for number in range(8)), "openai", "azure"]
+    assert rest == "32 more targets (--format json has all)"
+    lines = words_targets.pairings(found)
+    assert [line.partition(" at")[0] for line in lines[:-1]] == [f"t0 and t{number}" for number in range(34, 40)]
+    assert lines[-1] == "33 more pairs of targets, which go together less (--format json has all)"
+    text = shown(found, 80)
+    assert "32 more targets" in text
+    assert "33 more pairs" in text
+    assert words_targets.in_play(plan()) == (list(plan().targets), None)
+    assert len(words_targets.pairings(plan())) == 1
 
 
 def test_prompt_sizes_are_shown_where_they_matter() -> None:

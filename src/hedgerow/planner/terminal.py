@@ -23,7 +23,10 @@ def show(plan: Plan, console: Console, written: str | None = None) -> None:
     """What was read and what it says, each route, what to do next; `written` is where the configuration is."""
     console.print(Text(words.log_line(plan.source, plan.targets)))
     console.print(_pairs(list(words.reading(plan.source))))
-    sheet(console, words_targets.targets(plan.targets))
+    targets, rest = words_targets.in_play(plan)
+    sheet(console, words_targets.targets(targets))
+    if rest is not None:
+        console.print(Text(rest))
     if (sizes := words_targets.sizes(plan.targets)) is not None:
         sheet(console, sizes, words_targets.BY_SIZE)
     for line in words_targets.pairings(plan):

@@ -11,6 +11,20 @@ from hedgerow.planner.statistics import SizeStatistics, TargetStatistics
 from hedgerow.planner.words import Sheet, pname
 from hedgerow.report.words import percent, seconds
 
+_MOST_TARGETS = 10
+_MOST_PAIRS = 6
+"""Targets and pairs that are shown on a terminal, and on a page pairs."""
+_REST = "--format json has all"
+
+
+def in_play(plan: Plan) -> tuple[Sequence[TargetStatistics], str | None]:
+    """Targets that routes ask, and of the others those with most attempts; how many there are more, in words."""
+    asked = {each.primary for each in plan.routes}
+    asked |= {option.choice.backup for each in plan.routes for option in each.options}
+    order = sorted(plan.targets, key=lambda each: each.target not in asked)[:_MOST_TARGETS]
+    rest = len(plan.targets) - len(order)
+    return [each for each in plan.targets if each in order], f"{rest:,} more targets ({_REST})" if rest else None
+
 
 def targets(of: Sequence[TargetStatistics]) -> Sheet:
     """What the log says of each."""
@@ -72,8 +86,12 @@ def _between(quantile: Quantile) -> str:
 
 
 def pairings(plan: Plan) -> list[str]:
-    """How targets go together."""
-    return [
+    """How targets go together; of many pairs those that do most."""
+    most = sorted(plan.pairings, key=lambda each: -each.correlation)[:_MOST_PAIRS]
+    lines = [
         f"{each.first} and {each.second} at the same time: rank correlation {each.correlation:.2f} ({each.n:,} pairs)"
         for each in plan.pairings
+        if each in most
     ]
+    rest = len(plan.pairings) - len(most)
+    return [*lines, f"{rest:,} more pairs of targets, which go together less ({_REST})"] if rest else lines
