@@ -414,3 +414,13 @@ def test_who_may_hedge_everything_is_no_worse_off_than_who_may_hedge_a_fifth() -
 def test_a_primary_that_is_named_twice_is_one() -> None:
     found = planned(log_of(lognormal(1), lognormal(2)), primaries=["two", "one", "two"])
     assert [each.primary for each in found.routes] == ["two", "one"]
+
+
+@pytest.mark.parametrize(("out", "share"), [(0.15, "2.1 %"), (0.02, None)])
+def test_a_verdict_on_answers_says_how_many_requests_have_none(out: float, share: str | None) -> None:
+    failing = [np.random.default_rng(seed).random(2_400) < out for seed in (5, 6)]
+    first, second = (np.where(each, inf, lognormal(seed)) for seed, each in enumerate(failing, 1))
+    (route,) = planned(log_of(first, second), backups=["two"]).routes
+    assert route.recommended is not None
+    told = f" {share} of the requests fail all the same: p99 is of those that are answered."
+    assert (told in route.verdict) is ("fail all the same" in route.verdict) is (share is not None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, log2
+from math import ceil, isfinite, log2
 from typing import NamedTuple
 
 from hedgerow.planner.findings_targets import LONG, explanation
@@ -132,12 +132,19 @@ def recommended(about: About, judged: Sequence[Judged]) -> tuple[int | None, str
     verdict = (
         f"Hedge to {where}, delay {choice.delay}{chance}: {options[best].why}{_cheaper(about, judged, paying, best)}"
     )
+    return best, " ".join([verdict, *_but(about, options[best].expected)])
+
+
+def _but(about: About, expected: Outcome) -> Iterator[str]:
+    """What is to be said all the same."""
+    if not isfinite(expected.of_all):
+        failing = f"{percent(expected.failed)} of the requests fail all the same"
+        yield f"{failing}: {about.name} is of those that are answered."
     if about.requests < about.needed:
-        verdict += (
-            f" {about.requests:,} requests are few for a {about.name}, so take it as likely, not as certain; "
+        yield (
+            f"{about.requests:,} requests are few for a {about.name}, so take it as likely, not as certain; "
             f"{about.needed:,} would be enough."
         )
-    return best, verdict
 
 
 def _cheaper(about: About, judged: Sequence[Judged], paying: Sequence[int], best: int) -> str:
