@@ -9,7 +9,7 @@ import pytest
 
 from hedgerow.planner.estimate import at_quantile, best, hedged
 from hedgerow.planner.log import Floats, Log
-from hedgerow.planner.together import at_one_moment, mean, preference, preferred, slowness
+from hedgerow.planner.together import after, mean, preference, preferred, slowness
 from hedgerow.planner.world import neighbours
 
 SPELL, EVERY = 120.0, 1_800.0
@@ -95,9 +95,11 @@ def test_how_fast_being_slow_together_fades_is_found() -> None:
     chance = np.random.default_rng(4)
     apart = chance.exponential(60.0, 50_000)
     both = chance.random(50_000) < 0.1 + 0.6 * np.exp(-apart / 40.0)
-    assert at_one_moment(apart, both.astype(float), 20.0) == pytest.approx(0.7, abs=0.03)
-    assert at_one_moment(apart, chance.permutation(both).astype(float), 20.0) is None
-    assert at_one_moment(np.zeros(100), chance.random(100), 20.0) is None  # all at the same time
+    for seconds in (0.0, 15.0):
+        found = after(seconds, apart, both.astype(float), 20.0)
+        assert found == pytest.approx(0.1 + 0.6 * np.exp(-seconds / 40.0), abs=0.03)
+    assert after(0.0, apart, chance.permutation(both).astype(float), 20.0) is None
+    assert after(0.0, np.zeros(100), chance.random(100), 20.0) is None  # all at the same time
 
 
 def test_slow_ones_are_preferred_as_much_as_it_takes_and_no_more_than_there_are() -> None:

@@ -1,8 +1,8 @@
-"""How much more attempts are slow together that are made at one moment than those of a log, which are some way apart.
+"""How much more a request and its hedge are slow together than attempts of a log, which are further apart.
 
 A hedge is made seconds after its request. Where requests are rare, the attempts nearest to it in the log are minutes
 away, and often on the other side of the edge of a slow spell. How fast being slow together fades with the time between
-two attempts can be seen in the log; so it is known how it must be at one moment, and attempts are chosen accordingly.
+two attempts can be seen in the log; so it is known how it is after seconds, and attempts are chosen accordingly.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from hedgerow.planner.lengths import without_length
 from hedgerow.planner.log import Floats, Log
 
-_TENTH = 0.1
+TENTH = 0.1
 """Share of the attempts of a target that count as slow."""
 _LENGTHS = np.geomspace(0.5, 32.0, 13)
 """Lengths of spells that are tried, in mean times between two attempts."""
 _SURE = 4.0
-"""Standard errors by which more must be slow together at one moment."""
+"""Standard errors by which more must be slow together who are nearer."""
 _FIRM, _HALVINGS = 20.0, 30
 """The most that attempts are preferred by, and how exactly that is found."""
 
@@ -33,12 +33,12 @@ def slowness(of: Log) -> Floats:
     _, which, counts = np.unique(taken, return_inverse=True, return_counts=True)
     below = np.cumsum(counts) - counts / 2
     slower = 1.0 - below[which] / max(len(of), 1)
-    return np.maximum(log(_TENTH) - np.log(np.maximum(slower, 1e-12)), 0.0)
+    return np.maximum(log(TENTH) - np.log(np.maximum(slower, 1e-12)), 0.0)
 
 
-def at_one_moment(apart: Floats, both: Floats, gap: float) -> float | None:
-    """How much two attempts are `both` slow that are made at one moment, by pairs so many seconds `apart`: a constant
-    and what fades exponentially, by least squares. `gap`: the mean time between two attempts. None: nothing fades.
+def after(seconds: float, apart: Floats, both: Floats, gap: float) -> float | None:
+    """How much two attempts are `both` slow so many seconds after each other, by pairs that are `apart`: a constant and
+    what fades exponentially, by least squares. `gap`: the mean time between two attempts. None: nothing fades.
     """
     found, left = None, inf
     for length in gap * _LENGTHS:
@@ -50,7 +50,8 @@ def at_one_moment(apart: Floats, both: Floats, gap: float) -> float | None:
         rest = float((both - both.mean() - more * (near - near.mean())).var())
         if rest < left:
             sure = more > _SURE * np.sqrt(rest / len(both) / spread)
-            found, left = float(both.mean()) + more * (1.0 - float(near.mean())) if sure else None, rest
+            here = float(both.mean()) + more * (float(np.exp(-seconds / length)) - float(near.mean()))
+            found, left = here if sure else None, rest
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.events import Failure, FailureClass
 from hedgerow.planner.lengths import lengths, without_length
 from hedgerow.planner.log import Floats, Ints, Log
-from hedgerow.planner.together import at_one_moment, preference, preferred, slowness
+from hedgerow.planner.together import TENTH, after, preference, preferred, slowness
 
 _FAILED = Failure(FailureClass.SERVER_ERROR, "it failed in the log")
 NEAR = 5
@@ -95,7 +95,7 @@ def _times(log: Log) -> Floats:
 class _Near:
     """Finds for requests of `own` attempts of `pool` that are near: around them in time, in length, and in time among
     those of about their length. What one is worth against the other is told by how much length explains there. Of
-    those that are near, slow requests prefer slow ones, as far as more of them meet at one moment (see `together`).
+    those that are near, slow requests prefer slow ones, as far as they meet more with hedges (see `together`).
     """
 
     def __init__(self, pool: Log, own: Log, same: bool, generator: np.random.Generator) -> None:
@@ -117,6 +117,7 @@ class _Near:
         ]
         self._slow_there = slowness(pool)
         self._slow = self._slow_there if same else slowness(own)
+        self._waited = float(np.quantile(own.ttft[~own.failed], 1.0 - TENTH)) if not own.failed.all() else 0.0
         self._preference = self._preferred()
 
     def _filled(self, of: Floats, known: Floats) -> Floats:
@@ -156,7 +157,7 @@ class _Near:
         return both
 
     def _preferred(self) -> float:
-        """How much slow attempts are to be preferred by slow requests, for these to meet as many as at one moment."""
+        """How much slow attempts are to be preferred by slow requests, for these to meet as many as their hedges do."""
         requests = np.flatnonzero(self._slow > 0.0)
         if not len(requests):
             return 0.0
@@ -165,7 +166,7 @@ class _Near:
         if self._same:
             others &= around != requests[:, None]
         apart = np.abs(self._pool[around] - self._own[requests, None])[others]
-        goal = at_one_moment(apart, self._both(requests, around)[others], self._gap)
+        goal = after(self._waited, apart, self._both(requests, around)[others], self._gap)
         return 0.0 if goal is None else preference(_CHANCES, self._both(requests, self._nearest(requests)), goal)
 
 
