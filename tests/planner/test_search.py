@@ -424,3 +424,14 @@ def test_a_verdict_on_answers_says_how_many_requests_have_none(out: float, share
     assert route.recommended is not None
     told = f" {share} of the requests fail all the same: p99 is of those that are answered."
     assert (told in route.verdict) is ("fail all the same" in route.verdict) is (share is not None)
+
+
+def test_a_backup_whose_breaker_holds_hedges_back_is_named() -> None:
+    """What fails at one target fails at the other, too, and little else is asked there."""
+    failing = np.random.default_rng(5).random(2_400) < 0.02
+    first, second = (np.where(failing, inf, lognormal(seed)) for seed in (1, 2))
+    (route,) = planned(log_of(first, second), backups=["two"]).routes
+    assert route.recommended is None
+    assert (
+        "two fails so often when it is asked, also after failures, that its breaker holds hedges back" in route.verdict
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import floor, inf
 
@@ -9,6 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.events import Reason
 from hedgerow.planner.choices import burst_of, fitted
 from hedgerow.planner.estimate import Estimate, best, hedged, oracle
 from hedgerow.planner.findings_targets import LIMITED
@@ -71,7 +73,9 @@ class Judging:
             pays=paid,
             why=why,
         )
-        return Judged(option, cut, value_at(without, target), best(own[answered], near[answered], share, target).p99)
+        reach = best(own[answered], near[answered], share, target).p99
+        held = sum((Counter(dict(each.held)) for each in flown), Counter[Reason]()).most_common(1)
+        return Judged(option, cut, value_at(without, target), reach, held[0][0] if held else None)
 
     def _outcome(self, flown: Sequence[Flown], part: slice, choice: Choice) -> Outcome:
         money = self._money[choice.backup]

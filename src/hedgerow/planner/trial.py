@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, nan, sqrt
 from multiprocessing import get_context
 from typing import Self
@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.events import Reason
 from hedgerow.planner.log import Floats, Ints
 from hedgerow.planner.plan import Outcome
 from hedgerow.planner.quantiles import QUANTILES, Quantile, errors
@@ -51,7 +52,8 @@ class Trial:
 class Flown:
     """Of each request: seconds to its first token (nan: none), hedges, failovers, and which attempt won (-1: none).
 
-    `delays`: of each prompt size (the smallest number of tokens) the delay and probability at the end.
+    `delays`: of each prompt size (the smallest number of tokens) the delay and probability at the end. `held`: why
+    hedges were not launched when their time had come, and how many, most first.
     """
 
     took: Floats
@@ -59,10 +61,17 @@ class Flown:
     failovers: Ints
     winner: Ints
     delays: tuple[tuple[int, float, float], ...]
+    held: tuple[tuple[Reason, int], ...] = ()
 
     def part(self, which: slice) -> Flown:
         """Some of the requests."""
-        return Flown(self.took[which], self.hedges[which], self.failovers[which], self.winner[which], self.delays)
+        return replace(
+            self,
+            took=self.took[which],
+            hedges=self.hedges[which],
+            failovers=self.failovers[which],
+            winner=self.winner[which],
+        )
 
 
 def fly(trial: Trial) -> Flown:
@@ -87,6 +96,7 @@ def fly(trial: Trial) -> Flown:
         np.array(told.failovers, dtype=np.int64),
         np.array(told.winner, dtype=np.int64),
         tuple((tokens, *choice) for tokens, choice in sorted(sizes.items())),
+        tuple(told.skipped.most_common()),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil, isfinite, log2
 from typing import NamedTuple
 
+from hedgerow.events import Reason
 from hedgerow.planner.findings_targets import LONG, explanation
 from hedgerow.planner.noise import Cut
 from hedgerow.planner.plan import Option, Outcome
@@ -31,6 +32,16 @@ _ENOUGH = 100
 _MORE = 2.0
 """How many times as much must be promised, for what was left out of the promise to be the reason."""
 
+_SPELLS = (
+    "slowness comes in spells. Then more requests are slow than a budget pays for, and hedges stop while most are "
+    "(hedge.outage)"
+)
+_HELD: Mapping[Reason | None, str] = {
+    Reason.BREAKER: "{backup} fails so often when it is asked, also after failures, that its breaker holds hedges back",
+    Reason.BUDGET: "slowness comes in spells, in which more requests are slow than a budget pays for",
+}
+"""Why who knew the slow requests would gain more than was gained, by what held most hedges back."""
+
 
 class Judged(NamedTuple):
     """An option, by how much it makes the quantile shorter that is `before` without hedging, and to what the best fixed
@@ -41,6 +52,8 @@ class Judged(NamedTuple):
     cut: Cut
     before: float
     shared: float
+    held: Reason | None = None
+    """Why most hedges were held back that were, by the engine."""
 
     @property
     def reach(self) -> float:
@@ -207,9 +220,10 @@ def _slow_alike(about: About, best: Judged, tried: str) -> str | None:
 def _out_of_reach(about: About, best: Judged, tried: str) -> str:
     known = 1.0 - best.option.oracle_p99 / best.before
     if best.reach > LITTLE and best.reach > _MORE * max(best.cut.value, 0.0):
+        backup = best.option.choice.backup
+        why = _HELD.get(best.held, _SPELLS).format(backup=backup)
         return (
-            f"Do not hedge within these budgets: slowness comes in spells. Then more requests are slow than a budget "
-            f"pays for, and hedges stop while most are (hedge.outage). Who hedged just the slow ones would make "
+            f"Do not hedge within these budgets: {why}. Who hedged just the slow ones would make "
             f"{about.name} {shorter(best.reach)}; {tried}."
         )
     if about.statistics.tail < SHORT_TAIL:
