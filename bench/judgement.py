@@ -101,12 +101,12 @@ class Bench:
         self.hedger._plans.of(self.choice.delay, self.ask, self.now)
 
     def run(self) -> Run:
-        return Run(None, self.alarm, *self.hedger.begins(self.ask, self.now)[0])  # type: ignore[arg-type]  # not driven
+        return Run(None, self.alarm, self.hedger.begins(self.ask, self.now)[0], self.ask)  # type: ignore[arg-type]  # not driven
 
     def bare_run(self) -> None:
         """What an engine without judgement would have made, too."""
         plan = self.hedger._plans.alone
-        Run(None, self.alarm, plan, self.hedger._candidates)  # type: ignore[arg-type]  # not driven
+        Run(None, self.alarm, (plan, self.hedger._candidates, None, None, None), self.ask)  # type: ignore[arg-type]  # not driven
 
     def launched(self) -> None:
         self.hedger.launched(self.places[0], self.ask, Role.PRIMARY, self.now)

@@ -149,8 +149,6 @@ class Exchange:
 class Unjudged(Hedger):
     """The same route with everything left out that decides whether and when to hedge, or that learns."""
 
-    __slots__ = ()
-
     def begins(self, ask: Ask, now: float, refusal: Refusal | None = None) -> tuple[Basis, Sequence[int]]:
         return (_PLAN, self._candidates, None, None, None), (0, 1)
 

@@ -1,6 +1,6 @@
 """A chat model of LangChain that hedges: ten chained calls, without and with.
 
-Needs `pip install 'hedgerow[langchain]' langchain-openai`.
+Needs `pip install 'hedgerow[langchain,testing]' langchain-openai`.
 """
 
 from typing import Any

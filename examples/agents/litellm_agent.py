@@ -1,9 +1,13 @@
 """Any two models that LiteLLM knows, hedged: ten chained calls, without and with.
 
-Needs `pip install 'hedgerow[litellm]'`.
+Needs `pip install 'hedgerow[litellm,testing]'`.
 """
 
+import os
+import warnings
 from typing import Any
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else LiteLLM fetches prices, and warns where it cannot
 
 import litellm
 from measure import DELAY, Ask, compare
@@ -15,6 +19,8 @@ from hedgerow.lab.control import LabControl
 
 def agents(first: LabControl, second: LabControl) -> tuple[Ask, Ask, Ask]:
     litellm.suppress_debug_info = True
+    # What it leaves behind where a call is cancelled before anything is sent.
+    warnings.filterwarnings("ignore", "coroutine '.*completion.*' was never awaited", RuntimeWarning)
     primary = litellm_target("openai/lab-small", api_base=first.base_url, api_key="any", name="first")
     backup = litellm_target("anthropic/lab-large", api_base=second.url, api_key="any", name="second")
     hedger = Hedger("agent", [primary, backup], Policy(delay=DELAY))
@@ -34,4 +40,4 @@ def agents(first: LabControl, second: LabControl) -> tuple[Ask, Ask, Ask]:
 
 
 if __name__ == "__main__":
-    compare(agents)
+    compare(agents, litellm.close_litellm_async_clients)  # which it leaves open: `python -X dev` warns of it

@@ -72,10 +72,13 @@ def show(without: list[list[float]], hedged: list[list[float]], extra: int) -> N
     print(f"extra calls: {extra} of {RUNS * CALLS} ({extra / (RUNS * CALLS):.1%})")
 
 
-def compare(agents: Callable[[LabProcess, LabProcess], Sequence[Ask]]) -> None:
+def compare(
+    agents: Callable[[LabProcess, LabProcess], Sequence[Ask]], close: Callable[[], Awaitable[None]] | None = None
+) -> None:
     """Run what `agents` makes of two providers, one that asks the first alone and one that hedges, and show both.
 
-    Each is asked once before, and so is whatever else `agents` gives: first calls open connections, and import.
+    Each is asked once before, and so is whatever else `agents` gives: first calls open connections, and import. `close`
+    is called at the end.
     """
 
     async def main(first: LabProcess, second: LabProcess) -> tuple[list[list[float]], list[list[float]]]:
@@ -85,7 +88,10 @@ def compare(agents: Callable[[LabProcess, LabProcess], Sequence[Ask]]) -> None:
         second.reset()
         without = await runs(asks[0])
         first.reset()  # the same draws for both
-        return without, await runs(asks[1])
+        hedged = await runs(asks[1])
+        if close is not None:
+            await close()
+        return without, hedged
 
     with providers() as (first, second):
         without, hedged = asyncio.run(main(first, second))

@@ -1,6 +1,6 @@
 """An agent of Pydantic AI whose model hedges: ten chained calls, without and with.
 
-Needs `pip install 'hedgerow[pydantic-ai]' 'pydantic-ai-slim[openai]'`.
+Needs `pip install 'hedgerow[pydantic-ai,testing]' 'pydantic-ai-slim[openai]'`.
 """
 
 from measure import DELAY, Ask, compare

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, Protocol
 
-_SPARE: Final = 256
+_SPARE: Final = 32
 """Stale entries that may stay in the heap; beyond them, at most half of it."""
 
 

@@ -7,14 +7,16 @@ for the total limit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from typing import Protocol
 
 from hedgerow.alarm import Alarm
 from hedgerow.events import Arm, Failure, FailureClass, Reason, Role
+from hedgerow.policy.ask import Ask
 from hedgerow.policy.commands import Cancel, Commands, Commit, Fail, Launch, Skip
-from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
+from hedgerow.policy.plan import Candidate, Plan, Refusal
 from hedgerow.policy.race import Race
 
 _PRIMARY = Role.PRIMARY
@@ -51,8 +53,12 @@ class Driver(Protocol):
         """When a piece of the committed answer last arrived, on the loop's clock."""
 
 
-Basis = tuple[Plan, Sequence[Candidate], Whether | None, int | None, Arm | None]
-"""What a `Run` is made of, beside its driver and its alarm."""
+Judged = Callable[[Ask, Role, int, int, float], Refusal | None]
+"""A `Whether`, asked of a request."""
+Basis = tuple[Plan, Sequence[Candidate], Judged | None, int | None, Arm | None]
+"""What a `Run` goes by; requests that are judged alike share it. The number is how many of the candidates may get
+hedges (None: all), the last the request's side of the route's experiment.
+"""
 
 
 def quiet(basis: Basis) -> float:
@@ -70,37 +76,26 @@ class Run:
 
     __slots__ = (
         "_alarm",
-        "_candidates",
+        "_ask",
+        "_basis",
         "_driver",
-        "_hedgeable",
         "_over",
         "_plan",
         "_race",
         "_started_at",
         "_watching",
-        "_whether",
         "arm",
         "wake_at",
     )
 
-    def __init__(
-        self,
-        driver: Driver,
-        alarm: Alarm,
-        plan: Plan,
-        candidates: Sequence[Candidate],
-        whether: Whether | None = None,
-        hedgeable: int | None = None,
-        arm: Arm | None = None,
-    ) -> None:
-        self.arm = arm
-        """The request's side of the route's experiment."""
-        self._hedgeable = hedgeable
+    def __init__(self, driver: Driver, alarm: Alarm, basis: Basis, ask: Ask) -> None:
         self._driver = driver
-        self._plan = plan
-        self._candidates = candidates
-        self._whether = whether
         self._alarm = alarm
+        self._basis = basis
+        self._plan = basis[0]
+        self._ask = ask
+        self.arm = basis[4]
+        """The request's side of the route's experiment."""
         self._race: Race | None = None
         self._over = False
         self._watching = False
@@ -109,7 +104,8 @@ class Run:
     def start(self, now: float) -> None:
         """Launch the first attempt, and those that race with it."""
         self._started_at = now
-        if self._plan.width > 1:
+        plan = self._plan
+        if plan.width > 1:
             race = self._race = self._a_race()
             self._apply(race.start(now))
             self._sleep(race)
@@ -119,8 +115,8 @@ class Run:
         except Exception:
             self._crashed()
             return
-        own = self._candidates[0].first_token
-        self._alarm.set(self, now + (self._plan.wakes_after if own is None else min(self._plan.wakes_after, own)))
+        own = self._basis[1][0].first_token
+        self._alarm.set(self, now + (plan.wakes_after if own is None else min(plan.wakes_after, own)))
 
     def accepted(self, attempt: int) -> None:
         """The attempt's first token is good enough."""
@@ -160,7 +156,8 @@ class Run:
 
     def may(self, role: Role, attempt: int, candidate: int, now: float) -> Refusal | None:
         """Why an attempt beyond those of the race may not be launched there now; a yes (None) is paid for."""
-        return None if self._whether is None else self._whether(role, attempt, candidate, now)
+        whether = self._basis[2]
+        return None if whether is None else whether(self._ask, role, attempt, candidate, now)
 
     @property
     def strict(self) -> bool:
@@ -212,7 +209,8 @@ class Run:
         return race
 
     def _a_race(self) -> Race:
-        return Race(self._plan, self._candidates, self._whether, hedgeable=self._hedgeable)
+        plan, candidates, whether, hedgeable, _ = self._basis
+        return Race(plan, candidates, None if whether is None else partial(whether, self._ask), hedgeable=hedgeable)
 
     def _sleep(self, race: Race) -> None:
         """See to it that the race is woken in time."""

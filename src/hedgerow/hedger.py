@@ -32,7 +32,7 @@ from hedgerow.policy.experiment import backups
 from hedgerow.policy.failures import TAKES_OUT
 from hedgerow.policy.health import Health, Order, Probe
 from hedgerow.policy.judge import Judge, Shared
-from hedgerow.policy.plan import Candidate, Place, Refusal
+from hedgerow.policy.plan import Candidate, Place, Plan, Refusal
 from hedgerow.policy.plans import Plans
 from hedgerow.policy.rules import Choice
 from hedgerow.policy.settings import Policy
@@ -46,31 +46,6 @@ _FAULTY = Refusal(Reason.BUDGET, "nobody could be asked: hedgerow itself failed 
 
 class Hedger:
     """The one object that composes a route."""
-
-    __slots__ = (
-        "_as_listed",
-        "_audience",
-        "_backups",
-        "_candidates",
-        "_experiment",
-        "_gates_blame",
-        "_judge",
-        "_lineup",
-        "_plans",
-        "_policy",
-        "_won",
-        "emit",
-        "finished",
-        "followed",
-        "health",
-        "late",
-        "name",
-        "places",
-        "tally",
-        "tell",
-        "terms",
-        "watched",
-    )
 
     def __init__(
         self,
@@ -118,7 +93,9 @@ class Hedger:
         self._judge.knows(self._candidates)
         self._lineup = self._judge.lineup(self._candidates, self.health)
         self._backups = backups(self._candidates)
-        self._as_listed = Order(range(len(places)))
+        self._as_listed = Order(tuple(range(len(places))))
+        self._last: tuple[Choice, Plan, tuple[Basis, Sequence[int]]] | None = None
+        """What requests begin with that are judged as the last one was."""
 
     def _go_by(self, policy: Policy) -> None:
         self._policy = policy
@@ -170,9 +147,24 @@ class Hedger:
         It counts towards the budgets. With a `refusal` no hedge starts.
         """
         judge, health, candidates = self._judge, self.health, self._candidates
+        if health.out or health.unwell or self._lineup is not None or self._experiment.runs or refusal is not None:
+            return self._begins_otherwise(ask, now, refusal)
+        judge.arrived(ask, now)
+        choice = judge.choose(ask, candidates, now)
+        plan = self._plans.of(choice.delay, ask, now)
+        last = self._last
+        if last is None or last[0] is not choice or last[1] is not plan:
+            order = self._as_listed
+            may = partial(self._may, choice, candidates, order, None)
+            last = self._last = choice, plan, ((plan, candidates, may, None, None), order.usable)
+        return last[2]
+
+    def _begins_otherwise(self, ask: Ask, now: float, refusal: Refusal | None) -> tuple[Basis, Sequence[int]]:
+        """Where not all is as it nearly always is."""
+        judge, health, candidates = self._judge, self.health, self._candidates
         order, hedgeable = self._as_listed, None
         indices = order.usable
-        if health.out or health.unwell or self._lineup is not None:  # rarely
+        if health.out or health.unwell or self._lineup is not None:
             order = self._ordered(ask, now)
             indices = (*order.usable, *order.spare)
             # Where one is broken no hedge may start at all, and is to be told so, not that nobody is left to hedge to.
@@ -186,7 +178,7 @@ class Hedger:
             judge.arrived(ask, now)
         choice = judge.choose(ask, candidates, now)
         plan = self._plans.of(choice.delay, ask, now)
-        may = partial(self._may, ask, choice, candidates, order, refusal)
+        may = partial(self._may, choice, candidates, order, refusal)
         return (plan, candidates, may, hedgeable, arm), indices
 
     def _ordered(self, ask: Ask, now: float) -> Order:
@@ -256,7 +248,7 @@ class Hedger:
             self.emit(FirstToken(ask.request_id, attempt, target, role, launched_at, at, ask.stream, ask.input_tokens))
             return
         try:
-            self._won(ask.request_id, attempt, target, role, launched_at, at, ask.stream, ask.input_tokens)
+            self._won(ask, attempt, target, role, launched_at, at)
         except Exception:  # as `Audience.tell`
             log.exception("route %s: hedgerow itself failed to learn; please report it", self.name)
 
@@ -277,11 +269,11 @@ class Hedger:
 
     def _may(
         self,
-        ask: Ask,
         choice: Choice,
         candidates: Sequence[Candidate],
         order: Order,
         refusal: Refusal | None,
+        ask: Ask,
         role: Role,
         attempt: int,
         candidate: int,

@@ -96,13 +96,15 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return 1
 
     async def main(_: VirtualLoop) -> None:
-        calls._courses.clear()
         monkeypatch.setattr(calls, "KEPT", 4)
-        for number in range(10):
-            await hedge(one, delay=1)
-            await hedge(one, delay=2 + number)
-        assert len(calls._courses) == 4
-        assert any(("delay", 1) in key for key in calls._courses)  # the one that is used
+        for target, remembered in ((one, calls._known), (partial(one), calls._courses)):
+            calls._courses.clear()
+            calls._known.clear()
+            for number in range(10):
+                await hedge(target, delay=1)
+                await hedge(target, delay=2 + number)
+            assert len(remembered) == 4
+            assert any(("delay", 1) in key for key in remembered)  # the one that is used
 
     run(main)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hedgerow import EveryAttemptFailed, Hedger, Policy, hedge, race
-from hedgerow.client import flight, records
+from hedgerow import EveryAttemptFailed, Hedger, Policy, hedge, hedger, race
+from hedgerow.client import flight
 from hedgerow.events import AttemptEnded, Event, Outcome, RequestFinished
 from hedgerow.testing import VirtualLoop
 from tests.client.support import Book, Closable, read, run, turn
@@ -369,17 +369,20 @@ def test_a_fault_of_our_own_ends_the_call_and_all_its_attempts(
         book = Book()
         monkeypatch.setattr(flight.Flight, "skip", broken)
         with pytest.raises(RuntimeError, match="hedgerow itself failed"):
-            await hedge(book.target("a", 9.0), delay=2, max_hedges=1)
+            await hedge(book.target("a", 9.0), book.target("b", 9.0), delay=2, mode="shadow")
         await turn()
+        assert [how for _, how, _ in book.ended] == ["cancelled"]
 
     async def one_target(_: VirtualLoop) -> None:
         book = Book()
-        monkeypatch.setattr(records, "first_token", broken)
+        monkeypatch.setattr(hedger.Hedger, "first_token", broken)
         with pytest.raises(RuntimeError, match="hedgerow itself failed"):
             await hedge(book.target("a", 1.0))
 
-    run(one_target)
-    assert "please report it" in caplog.text
+    for when_due in (main, one_target):
+        caplog.clear()
+        run(when_due)
+        assert "please report it" in caplog.text
 
 
 def test_nothing_is_left_for_the_garbage_collector() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -89,18 +90,55 @@ def test_a_budget_may_be_written_as_in_the_configuration() -> None:
     assert Policy(budget="5%").for_targets(2) == Policy(budget=0.05).for_targets(2)
 
 
-def test_what_was_called_before_is_known_again_by_what_it_is() -> None:
-    """A function that there is but once is not looked into each time; what is made anew for each call is."""
-    calls._same.clear()
+def test_what_was_called_before_is_known_again_by_its_code() -> None:
+    """A lambda, too, that is made anew for each call, whatever is left of the time; not a rule that is."""
+    calls._known.clear()
 
     async def main(_: VirtualLoop) -> None:
         for number in range(3):
-            assert (await hedge(answer, answer, delay=1)).value == "answer"
+            assert (await hedge(answer, answer, delay=1, deadline=9 - number)).value == "answer"
             assert (await hedge(lambda number=number: answer(number), answer, delay=1)).value == "answer"
+            assert (await hedge(answer, answer, delay=1, gate=lambda _: True)).value == "answer"
         assert (await hedge(answer, answer, delay=2)).value == "answer"
+        assert (await hedge(answer, answer, delay=2, gate=bool)).value == "answer"
 
     run(main)
-    assert [key[:3] for key in calls._same] == [(answer, answer, None)] * 2
+    assert [([each.co_name for each in codes], key[:-2]) for key, (*_, codes) in calls._known.items()] == [
+        (["answer", "answer"], (("delay", 1),)),
+        (["<lambda>", "answer"], (("delay", 1),)),
+        (["answer", "answer"], (("delay", 2),)),
+    ]
+
+
+def test_functions_of_one_code_are_told_apart_by_their_names_and_called_themselves() -> None:
+    """As those that a factory makes, or a decorator."""
+
+    def made(name: str) -> Callable[[], Awaitable[str]]:
+        async def inner() -> str:
+            return name
+
+        inner.__name__ = name
+        return inner
+
+    async def main(_: VirtualLoop) -> None:
+        for name in ("one", "other", "inner"):
+            for _again in range(2):
+                result = await hedge(made(name), answer, delay=1)
+                assert (result.value, result.target) == (name, name)
+
+    run(main)
+
+
+def test_options_that_were_never_said_before_are_looked_at_each_time() -> None:
+    async def main(_: VirtualLoop) -> None:
+        for _again in range(2):
+            assert (await hedge(answer, answer, delay=1)).value == "answer"
+            with pytest.raises(ValueError, match="it must be more than 0 seconds"):
+                await hedge(answer, answer, delay=1, deadline=0)
+            with pytest.raises(TypeError, match="did you mean delay"):
+                await loose.hedge(answer, answer, dealy=1)
+
+    run(main)
 
 
 def test_a_sync_function_is_refused_where_it_is_found_out() -> None:

@@ -97,7 +97,7 @@ def test_calls_that_say_another_deadline_each_time_learn_together() -> None:
 def test_a_loop_whose_time_begins_anew_knows_nothing_of_the_future_of_another() -> None:
     """Of a suite of tests in virtual time each begins with all of the budget."""
     calls._courses.clear()
-    calls._same.clear()
+    calls._known.clear()
     later = Book().target("later", 0.5)
 
     async def hedges(_: VirtualLoop) -> int:

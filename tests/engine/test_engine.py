@@ -12,9 +12,11 @@ import pytest
 from hedgerow.alarm import Alarm
 from hedgerow.engine import Run
 from hedgerow.events import Failure, FailureClass, Reason, Role
+from hedgerow.policy.ask import Ask
 from hedgerow.policy.plan import Candidate, Plan, Refusal, Whether
 from hedgerow.testing import Deadlock, VirtualLoop, run_virtual
 
+ASK = Ask("r", True)
 TARGETS = tuple(Candidate(name, name) for name in "abc")
 BROKEN = Failure(FailureClass.SERVER_ERROR, "500", 500, body=b"{}")
 
@@ -81,6 +83,14 @@ class Scripted:
             run.finished()
 
 
+def run_of(driver: Scripted, plan: Plan, whether: Whether | None = None) -> Run:
+    def judged(ask: Ask, role: Role, attempt: int, candidate: int, now: float) -> Refusal | None:
+        assert ask is ASK
+        return whether(role, attempt, candidate, now) if whether else None
+
+    return Run(driver, Alarm(driver.loop), (plan, TARGETS, judged if whether else None, None, None), ASK)
+
+
 def play(
     plan: Plan,
     answers: list[tuple[float | None, Failure | None]],
@@ -90,7 +100,7 @@ def play(
 ) -> list[tuple[float, str]]:
     async def main(loop: VirtualLoop) -> list[tuple[float, str]]:
         driver = Scripted(loop, answers)
-        run = driver.run = Run(driver, Alarm(loop), plan, TARGETS, whether)
+        run = driver.run = run_of(driver, plan, whether)
         run.start(loop.time())
         if gone_at is not None:
             loop.call_at(gone_at, run.client_gone)
@@ -183,7 +193,7 @@ class TestAfterCommit:
     def stream(self, pieces: list[float], *, stall: float = inf, total: float = inf) -> list[tuple[float, str]]:
         async def main(loop: VirtualLoop) -> list[tuple[float, str]]:
             driver = Scripted(loop, [(1.0, None)])
-            run = driver.run = Run(driver, Alarm(loop), Plan(delay=4.0, total=total, stall=stall), TARGETS)
+            run = driver.run = run_of(driver, Plan(delay=4.0, total=total, stall=stall))
             run.start(loop.time())
             loop.call_at(1.0, run.watch)
             for at in pieces:
@@ -209,7 +219,7 @@ def test_the_path_without_a_hedge_creates_no_task_and_arms_one_timer(monkeypatch
 
     async def main(loop: VirtualLoop) -> None:
         driver = Scripted(loop, [(None, None)])
-        run = driver.run = Run(driver, Alarm(loop), Plan(delay=2.0, first_token=5.0, total=60.0, stall=10.0), TARGETS)
+        run = driver.run = run_of(driver, Plan(delay=2.0, first_token=5.0, total=60.0, stall=10.0))
         call_at = loop.call_at
 
         def counting(when: float, *args: object, **kwargs: object) -> asyncio.TimerHandle:
@@ -231,7 +241,7 @@ def test_the_path_without_a_hedge_creates_no_task_and_arms_one_timer(monkeypatch
 def test_nothing_is_left_armed_when_the_request_is_over() -> None:
     async def main(loop: VirtualLoop) -> None:
         driver = Scripted(loop, [(None, None)])
-        run = driver.run = Run(driver, Alarm(loop), Plan(delay=2.0), TARGETS)
+        run = driver.run = run_of(driver, Plan(delay=2.0))
         run.start(loop.time())
         run.accepted(0)
         run.finished()

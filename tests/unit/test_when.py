@@ -332,6 +332,16 @@ class TestChanges:
         when.sweep([])
         assert (when._kept, when._plans, when._pairs) == ({}, {}, {})
 
+    def test_what_one_learns_those_beside_it_know_a_sweep_before_or_after(self) -> None:
+        when = learned(Rules(Auto(), budget=0.05), spread())
+        choose(when)
+        other = when.beside(Rules(Percentile(0.95)))
+        for swept, learns, asked in ((when, when, other), (other, other, when), (when, other, when)):
+            swept.sweep(["b"])
+            assert when._pairs == other._pairs == {}
+            assert learns.hedged(SMALL, "a", "a", 0.9, 0.6, 1.0, done=False, hedge_done=True)
+            assert asked.correlation("a", "a") == learns.correlation("a", "a") != OTHER_PROVIDER
+
     @pytest.mark.parametrize(
         "wrong",
         [

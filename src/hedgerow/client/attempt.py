@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Task
 from collections import deque
+from collections.abc import Callable
 from contextvars import Context
 from inspect import isawaitable
 from types import CoroutineType
@@ -16,7 +18,6 @@ from hedgerow.events import Failure, FailureClass, Outcome, Role
 
 if TYPE_CHECKING:
     from hedgerow.client.flight import Flight
-    from hedgerow.client.target import Target
     from hedgerow.policy.health import Probe
     from hedgerow.policy.plan import Place
 
@@ -29,7 +30,7 @@ class Attempt:
     to the closing of what that opened: whoever opened something closes it.
     """
 
-    task: asyncio.Task[None]
+    task: Task[None]
     probe: Probe | None = None
     first_token_at: float | None = None
     ended_at: float | None = None
@@ -38,7 +39,7 @@ class Attempt:
     error: BaseException | None = None
     value: Any = None
     """The answer: a value, or what a context manager gave, or the object whose items are read."""
-    streams: bool | None = None
+    streams: bool | None
     """Whether the answer is items that are read one by one; None: it is a plain value, which is all there is."""
     items: deque[Any]
     """Those read of the stream and not handed on yet."""
@@ -47,10 +48,10 @@ class Attempt:
     won = False
     kept = False
     """It has lost, and is to run on to its end all the same."""
-    over = False
+    over: bool
     """Nothing more is expected of it: it failed, lost, was handed on in full, or its caller left."""
-    rejected = False
-    reading = True
+    rejected: bool
+    reading: bool
     """It waits for its target; else for its caller."""
     waiter: asyncio.Future[None] | None = None
     """Of a caller who wants the next item: something has changed."""
@@ -58,23 +59,34 @@ class Attempt:
     """Of its own task while it waits for its caller, or to hear whether it has won."""
 
     def __init__(
-        self, flight: Flight, index: int, target: Target[Any], place: Place, role: Role, now: float, context: Context
+        self,
+        flight: Flight,
+        index: int,
+        call: Callable[..., Any],
+        place: Place,
+        role: Role,
+        now: float,
+        context: Context,
     ) -> None:
+        self.over = self.rejected = False
+        self.reading = True
+        self.streams = None
         self._flight = flight
-        self.loop = flight.loop
+        self.loop = loop = flight.home.loop
         self.index = index
-        self.target = target
+        self.call = call
+        self.target = target = place.candidate.target
         self.place = place
         self.role = role
         self.launched_at = now
         self.context = context
         # In the next turn of the loop, whatever tasks the loop makes otherwise.
-        self.task = asyncio.Task(self._run(), loop=flight.loop, context=context, name=target.name)
+        self.task = Task(self._run(), loop=loop, context=context, name=target)
 
     async def _run(self) -> None:
         flight = self._flight
         try:
-            made = self.target.call(*flight.args, **flight.kwargs)
+            made = self.call(*flight.args, **flight.kwargs)
             kind, waited = type(made), False
             if kind is CoroutineType or (not _opens(kind) and isawaitable(made)):
                 made, waited = await made, True
@@ -85,34 +97,33 @@ class Attempt:
                 async with made as inside:
                     await (self._read(inside, made) if hasattr(type(inside), "__aiter__") else self._hold(inside))
             elif not waited:
-                raise SyncTarget(self.target.name, made)
-            elif flight.checks or self.over or not self._wins_with(made):
+                raise SyncTarget(self.target, made)
+            elif flight.call.checks or self.over:
                 await self._answer(made)
+            else:  # nobody is to judge it
+                self.value = made
+                self.first_token_at = flight.time()
+                flight.answered(self)
+                if not self.won:
+                    await self._answer(made)
         except asyncio.CancelledError:
             if not self.over:
                 self._cancelled()
         except Exception as error:
             if not self.over:
-                tell_of_mistake(self.target.name, error)
-                self._fell(failure_of(error, flight.classify), error)
+                tell_of_mistake(self.target, error)
+                self._fell(failure_of(error, flight.call.classify), error)
         except BaseException as error:  # the interpreter is to end
             flight.crashed_by(error)
             raise
         finally:
             del self._flight  # which holds this: leave no cycle to the collector
 
-    def _wins_with(self, value: Any) -> bool:
-        """Whether the whole answer, which nobody is to judge, has won at once."""
-        self.value = value
-        self.first_token_at = self._flight.time()
-        self._flight.answered(self)
-        return self.won
-
     async def _answer(self, value: Any) -> None:
         """See the whole answer to its fate. Where it does not win, it is closed, if it can be."""
         flight = self._flight
         try:
-            if flight.checks and not self.over:
+            if flight.call.checks and not self.over:
                 self.value = value
                 self.first_token_at = flight.time()
                 await flight.judge(self)
@@ -129,7 +140,7 @@ class Attempt:
         """What a context manager gave is the answer; it stays open for as long as the caller has it."""
         self.value, self.streams = inside, False
         self.first_token_at = self._flight.time()
-        if self._flight.checks:
+        if self._flight.call.checks:
             await self._flight.judge(self)
         else:
             self._flight.answered(self)
@@ -144,8 +155,8 @@ class Attempt:
         self.value, self.streams = stream, True
         self.items = deque()
         try:
-            flight, is_first = self._flight, self._flight.first_token
-            if flight.checks:
+            flight, is_first = self._flight, self._flight.call.first_token
+            if flight.call.checks:
                 self._unjudged(flight)
             iterator = aiter(stream)
             async for item in iterator:
@@ -165,8 +176,8 @@ class Attempt:
     def _unjudged(self, flight: Flight) -> None:
         """Nobody will ask the gates."""
         if flight.run.strict:
-            raise Unjudged(self.target.name)
-        tell_of_streams(self.target.name)
+            raise Unjudged(self.target)
+        tell_of_streams(self.target)
 
     async def _serve(self, iterator: Any) -> None:
         """Read on, an item whenever one is wanted, until the end or until nobody wants any more."""
@@ -246,7 +257,7 @@ class Attempt:
         """It is `over`: let its task close what it has opened and end, whatever it waits for."""
         if not self.task.done():
             self._remember()
-            Reaper(self.task, self.target.name, self.loop, self._flight.course.grace)
+            Reaper(self.task, self.target, self.loop, self._flight.course.grace)
             if self.reading:
                 self.task.cancel()
             else:
@@ -254,8 +265,7 @@ class Attempt:
 
     def _remember(self) -> None:
         """Nobody else waits for the end of its task: keep hold of it."""
-        self._flight.tasks.add(self.task)
-        self.task.add_done_callback(self._flight.tasks.discard)
+        self._flight.home.hold(self.task)
 
     def cancel(self) -> None:
         """Break it off: whatever it waits for is cancelled, what it has opened is closed, in its own task."""

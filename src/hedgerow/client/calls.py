@@ -6,14 +6,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from types import FunctionType
-from typing import Any, TypeVar, Unpack, cast, overload
-
-import msgspec
+from types import CodeType, FunctionType
+from typing import Any, Literal, TypeVar, Unpack, cast, overload
 
 from hedgerow.client import purse
 from hedgerow.client.checking import arguments, function, refuse_unknown
-from hedgerow.client.course import Call, Course
+from hedgerow.client.course import Call, Course, Setup
 from hedgerow.client.flight import fly
 from hedgerow.client.gates import checks_of
 from hedgerow.client.options import Options
@@ -44,9 +42,11 @@ _PASSING = frozenset(
 )
 """Rules that may be others for each call. They do not make another budget of it, nor something else to learn."""
 
-_same: dict[Any, tuple[Course, Call]] = {}
-"""Of calls with the very functions and options of an earlier one: what most code does."""
-_courses: OrderedDict[Any, tuple[Course, tuple[str, ...]]] = OrderedDict()
+_known: OrderedDict[Any, tuple[Course, Call, Sequence[CodeType]]] = OrderedDict()
+"""Of calls with the code and the options of an earlier one, which is what most are. By the ids of the code, which is
+kept so that no other has one of these: to hash it is to look at all of it.
+"""
+_courses: OrderedDict[Any, Course] = OrderedDict()
 _trunks: OrderedDict[Any, Course] = OrderedDict()
 
 
@@ -105,9 +105,9 @@ async def hedge(
     print(result.value, result.target, result.hedged)
     ```
     """
-    arguments(args, kwargs)
-    course, call = _course((primary, *backups), dict(options))
-    return await fly(course, call, args, kwargs or {})
+    if type(args) is not tuple or kwargs is not None:
+        arguments(args, kwargs)
+    return await fly(_course((primary, *backups), options), args, kwargs or {})
 
 
 @overload
@@ -141,8 +141,7 @@ async def race(
     ```
     """
     arguments(args, kwargs)
-    course, call = _course(targets, _without_delay("race", options))
-    return await fly(course, call, args, kwargs or {})
+    return await fly(_course(targets, _without_delay("race", options)), args, kwargs or {})
 
 
 @overload
@@ -176,34 +175,42 @@ async def chain(
     ```
     """
     arguments(args, kwargs)
-    course, call = _course(targets, _without_delay("chain", options))
-    return await fly(course, call, args, kwargs or {})
+    return await fly(_course(targets, _without_delay("chain", options)), args, kwargs or {})
 
 
-def _without_delay(mode: str, options: Options) -> dict[str, Any]:
+def _without_delay(mode: Literal["race", "chain"], options: Options) -> Options:
     if "delay" in options:
         how = "launches all at once" if mode == "race" else "asks the next after a failure only"
         raise TypeError(f"{mode} has no delay: it {how}. hedge(...) waits for a delay")
     return {**options, "mode": mode}
 
 
-def _course(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Course, Call]:
-    """The course of earlier calls from the same place, and a call with the callables of now."""
-    if not callees or not _lasts(callees[0]):
-        return _found(callees, options)
-    key = (*callees, None, *options.items())
+def _course(callees: Sequence[Callee[Any]], options: Options) -> Setup:
+    """The course of earlier calls from the same place, and what is the call's own."""
+    total = (
+        limit_of("deadline", options.pop("deadline")) if "deadline" in options else inf
+    )  # which is another each time
+    looked_for: list[object] = [*options.items()]
+    for each in callees:
+        if type(each) is not FunctionType or (code := each.__code__).co_name != each.__name__:
+            return _found(callees, dict(options), total)
+        looked_for.append(id(code))
+    key = tuple(looked_for)
     try:
-        same = _same.get(key)
+        known = _known.get(key)
     except TypeError:  # something in it has no hash
-        return _found(callees, options)
-    if same is None:
-        last = all(map(_lasts, (*callees, *options.values())))
-        same = _found(callees, options)
-        if last:
-            if len(_same) >= KEPT:
-                _same.clear()
-            _same[key] = same
-    return same
+        return _found(callees, dict(options), total)
+    if known is None:
+        found = _found(callees, dict(options), total)
+        if all(map(_lasts, options.values())):
+            _known[key] = *found[:2], [cast("FunctionType", each).__code__ for each in callees]
+            if len(_known) > KEPT:
+                _known.popitem(last=False)
+        return found
+    if len(_known) > KEPT // 2:
+        with suppress(KeyError):  # another thread may have just forgotten it
+            _known.move_to_end(key)
+    return known[0], known[1], total, callees  # type: ignore[return-value]  # all of them are functions
 
 
 def _lasts(said: object) -> bool:
@@ -213,42 +220,32 @@ def _lasts(said: object) -> bool:
     return said is None or isinstance(said, float | int | str)
 
 
-def _found(callees: Sequence[Callee[Any]], options: dict[str, Any]) -> tuple[Course, Call]:
+def _found(callees: Sequence[Callee[Any]], options: dict[str, Any], total: float | None) -> Setup:
     pop = options.pop
     first_token, classify, checks = pop("first_token", None), pop("classify", None), checks_of(pop("gate", None))
     places = [place_of(each) for each in callees]
     if checks or first_token or classify:
         places += [None, *map(place_of, (*checks, first_token, classify))]
-    deadline = pop("deadline", None)
-    total = inf if deadline is None else limit_of("deadline", deadline)
     key = (*places, *options.items())
     try:
-        known = _courses.get(key)
+        course = _courses.get(key)
     except TypeError:  # something in it has no hash
         _policy_of(options)  # which says what, if it cannot work
         raise TypeError(f"options must be plain values: {options!r} holds a list or dict") from None
-    if known is None:
+    if course is None:
         function("first_token", first_token)
         function("classify", classify)
-        known = _remember(key, places, callees, options, streaming=first_token is not None)
+        course = _remember(key, places, callees, options, streaming=first_token is not None)
     elif len(_courses) > KEPT // 2:
         with suppress(KeyError):  # another thread may have just forgotten it
             _courses.move_to_end(key)
-    course, names = known
-    targets = [
-        _named(each, name) if isinstance(each, Target) else Target(call=each, name=name)
-        for each, name in zip(callees, names, strict=True)
-    ]
-    return course, Call(targets, checks, first_token, classify, None, total)
-
-
-def _named(callee: Target[Any], name: str) -> Target[Any]:
-    return callee if callee.name == name else msgspec.structs.replace(callee, name=name)
+    calls = [each.call if isinstance(each, Target) else each for each in callees]
+    return course, Call(checks, first_token, classify), total, calls
 
 
 def _remember(
     key: object, places: Sequence[object], callees: Sequence[Callee[Any]], options: dict[str, Any], *, streaming: bool
-) -> Any:
+) -> Course:
     targets = targets_of(callees)
     name, policy = options.pop("name", None) or "hedge", _policy_of(options)
     lasting = [rule for rule in options.items() if rule[0] not in _PASSING]
@@ -257,13 +254,13 @@ def _remember(
     with purse.lock:
         trunk = _trunks.get(trunk_key)
         course = Course(name, places_of(targets), policy, trunk=trunk, streams=streaming, terms=terms)
-        known = _courses[key] = course, tuple(target.name for target in targets)
+        _courses[key] = course
         _trunks[trunk_key] = trunk or course
         _trunks.move_to_end(trunk_key)
         for remembered in (_courses, _trunks):
             if len(remembered) > KEPT:
                 remembered.popitem(last=False)
-    return known
+    return course
 
 
 def _policy_of(options: Mapping[str, Any]) -> Policy:

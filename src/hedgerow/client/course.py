@@ -20,7 +20,6 @@ from hedgerow.client.gates import Check
 from hedgerow.client.home import Home, keeps_real_time
 from hedgerow.client.records import Loud
 from hedgerow.client.settings import Policy
-from hedgerow.client.target import Target
 from hedgerow.events import Listener
 from hedgerow.policy.ask import Ask
 from hedgerow.policy.health import Health, Watch
@@ -36,15 +35,18 @@ _NO_LOOP = (
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """What may be other callables each time: where to go, and what is asked of answers."""
+    """What may be another each time: what is asked of answers."""
 
-    targets: Sequence[Target[Any]]
     checks: Sequence[Check[Any]]
     first_token: Callable[[Any], bool] | None = None
     classify: Classify | None = None
     size: Callable[..., int] | None = None
-    total: float | None = None
-    """Seconds that it may take, where that is not the policy's to say."""
+
+
+Setup = tuple["Course", Call, float | None, Sequence[Callable[..., Any]]]
+"""What a call is made of, beside its arguments: the third says how many seconds it may take, where that is not the
+policy's to say, the last what its targets call.
+"""
 
 
 class Course:
@@ -125,11 +127,17 @@ class Course:
             health.watch({place.candidate.target: Watch(breaker, per_model=False) for place in self._places})
         return hedger.Hedger(self.name, self._places, self._policy, listeners=listeners, health=health, shared=shared)
 
-    def ask(self, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], now: float) -> Ask:
-        """The call as the policy sees it."""
+    def ask(self, call: Call, total: float | None, args: Sequence[Any], kwargs: Mapping[str, Any], now: float) -> Ask:
+        """The call as the policy sees it; `total` as in `Setup`."""
         size = 0 if call.size is None else max(call.size(*args, **kwargs), 0)
-        total = self._total if call.total is None else call.total
-        return Ask(self._prefix + str(next(self._numbers)), True, size, None, now, now + total)
+        return Ask(
+            self._prefix + str(next(self._numbers)),
+            True,
+            size,
+            None,
+            now,
+            now + (self._total if total is None else total),
+        )
 
     async def aclose(self, within: float) -> None:
         """Let what runs in this loop end by itself for so many seconds, then cancel it and wait for that."""

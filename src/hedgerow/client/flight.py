@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from asyncio import Future
 from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
@@ -23,16 +24,16 @@ from hedgerow.events import Failure, FailureClass, Outcome, Reason, Role
 from hedgerow.policy.commands import Happened, Kind
 
 if TYPE_CHECKING:
-    from hedgerow.client.course import Call, Course
+    from hedgerow.client.course import Setup
 
 log = logging.getLogger("hedgerow")
 _WON, _FAILED, _SUPERSEDED, _GONE = Outcome.WON, Outcome.FAILED, Outcome.SUPERSEDED, Outcome.CLIENT_GONE
 _PRIMARY, _FAILOVER, _HEDGE = Role.PRIMARY, Role.FAILOVER, Role.HEDGE  # a member of an enum is slow to look up
 
 
-async def fly(course: Course, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result[Any]:
+async def fly(setup: Setup, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result[Any]:
     """Launch the first attempt and wait for the answer. Raises `EveryAttemptFailed`."""
-    flight = Flight(course, call, args, kwargs)
+    flight = Flight(setup, args, kwargs)
     if flight.route.watched:
         records.started(flight)
     flight.run.start(flight.started_at)
@@ -45,40 +46,40 @@ async def fly(course: Course, call: Call, args: Sequence[Any], kwargs: Mapping[s
         assert flight.error is not None  # noqa: S101  # a call ends in one of two ways
         raise flight.error
     carry_over(flight.context, winner.context)
-    value, started = winner.value, flight.started_at
+    value, started, at = winner.value, flight.started_at, winner.first_token_at
     if winner.streams is not None:
         value = Winner(winner) if winner.streams else Held(winner)
-    took = 0.0 if winner.first_token_at is None else winner.first_token_at - started
+    took = 0.0 if at is None else at - started
     others = flight.alternatives or NONE
-    return Result(value, winner.target.name, flight.attempts, started, took, flight.hedged, flight.skipped, others)
+    return Result(value, winner.target, flight.attempts, started, took, flight.hedged, flight.skipped, others)
 
 
 class Flight:
     """Implements the engine's `Driver`."""
 
     winner: Attempt | None = None
-    skipped: Reason | None = None
-    hedged = False
+    last_item_at: float
     gone = False
-    over = False
     error: BaseException | None = None
-    alternatives: Alternatives[Any] | None = None
     _ties: Ties | None = None
 
-    def __init__(self, course: Course, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        self.course, self.targets = course, call.targets
+    def __init__(self, setup: Setup, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        # What every call looks at is not left to the class, where it is slower to look up.
+        self.over = self.hedged = False
+        self.skipped: Reason | None = None
+        self.alternatives: Alternatives[Any] | None = None
+        self.course, self.call, total, self._calls = setup
         self.args, self.kwargs = args, kwargs
-        self.checks, self.classify, self.first_token = call.checks, call.classify, call.first_token
-        self.home = home = course.home()
-        self.loop, self.tasks, self.time, route = home.loop, home.tasks, home.time, home.route
-        self.route = own_route(route, call.targets, args, kwargs) if route.health.out else route  # rarely
-        self.started_at = self.last_item_at = now = home.called()
+        self.home = home = self.course.home()
+        self.time, route = home.time, home.route
+        self.route = own_route(route, self._calls, args, kwargs) if route.health.out else route  # rarely
+        self.started_at = now = home.called()
         self.attempts: list[Attempt] = []
         self.context = copy_context()
-        self.done: asyncio.Future[None] = home.loop.create_future()
-        self.ask = course.ask(call, args, kwargs, now)
-        basis, self._order = self.route.begins(self.ask, now)
-        self.run = Run(self, home.alarm, *basis)
+        self.done: Future[None] = Future(loop=home.loop)
+        self.ask = ask = self.course.ask(self.call, total, args, kwargs, now)
+        basis, self._order = self.route.begins(ask, now)
+        self.run = Run(self, home.alarm, basis, ask)
 
     async def leave(self) -> None:
         """The caller was cancelled: break everything off, and give it a moment to close what it has opened."""
@@ -93,9 +94,8 @@ class Flight:
         elif winner.streams is not None:
             self.left(winner)
         else:
-            tasks.append(self.loop.create_task(close(winner.value)))
-            self.tasks.add(tasks[-1])
-            tasks[-1].add_done_callback(self.tasks.discard)
+            tasks.append(self.home.loop.create_task(close(winner.value)))
+            self.home.hold(tasks[-1])
         if self.alternatives is not None:
             self.alternatives.stop()
         self._finish(_GONE)
@@ -111,7 +111,7 @@ class Flight:
             self.hedged = self.hedged or role is not _FAILOVER
         which = self._order[candidate]
         place = route.places[which]
-        launched = Attempt(self, attempt, self.targets[which], place, role, now, self.context.copy())
+        launched = Attempt(self, attempt, self._calls[which], place, role, now, self.context.copy())
         launched.probe = route.launched(place, self.ask, role, now)
         self.attempts.append(launched)
         if route.watched:
@@ -124,7 +124,7 @@ class Flight:
         if failure is not None:
             loser.cancel()
             loser.error = TimeoutError(failure.message)
-            self._blame(loser, failure)
+            blame(self, loser, failure)
             records.ended(self, loser, _FAILED, failure)
             return
         if (kept_for := self.course.kept_for) is not None and not self.gone and not loser.rejected:
@@ -139,12 +139,14 @@ class Flight:
     def commit(self, attempt: int) -> None:
         winner = self.winner = self.attempts[attempt]
         winner.won = True
-        route, now = self.route, (None if winner.rejected else winner.first_token_at) or self.time()
+        route, ask, launched_at, at = self.route, self.ask, winner.launched_at, winner.first_token_at
+        assert at is not None  # noqa: S101  # who wins has answered
+        now = self.time() if winner.rejected else at
         if winner.probe is not None:
             route.over(winner.probe)
         if not winner.rejected:
-            route.answered(winner.place, self.ask, winner.launched_at, now)
-        records.first_token(self, winner)
+            route.answered(winner.place, ask, launched_at, at)
+        route.first_token(ask, attempt, winner.target, winner.role, launched_at, at)
         if winner.streams is None:
             winner.over = True
             if winner.role is _PRIMARY and not route.watched:  # nobody learns more from its end than from its answer
@@ -152,11 +154,13 @@ class Flight:
             else:
                 records.ended(self, winner, _WON)
             self._finish(_WON)
-            winner.want()
+            if not winner.reading:
+                winner.want()
         else:
             self.last_item_at = now
             self.run.watch()
-        self._wake()
+        if not self.done.done():
+            self.done.set_result(None)
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
         if role is not _FAILOVER:
@@ -204,7 +208,7 @@ class Flight:
         """A value is here: is it good?"""
         if not attempt.kept:
             self.run.held(attempt.index)
-        rejection, rank = await verdict_of(self.checks, attempt.value)
+        rejection, rank = await verdict_of(self.call.checks, attempt.value)
         if attempt.over:
             return
         if rejection is None:
@@ -228,9 +232,8 @@ class Flight:
 
     def failed(self, attempt: Attempt, failure: Failure, error: BaseException | None) -> None:
         """It raised before it had an answer, or its stream was empty."""
-        attempt.over = True
-        attempt.error = error
-        self._blame(attempt, failure)
+        attempt.over, attempt.error = True, error
+        blame(self, attempt, failure)
         records.ended(self, attempt, _FAILED, failure)
         if not attempt.kept:
             self._happened(Happened(Kind.FAILED, attempt.index, failure))
@@ -241,7 +244,7 @@ class Flight:
         """The winner's stream is over, or broke off."""
         outcome = _WON if failure is None else Outcome.FAILED_AFTER_COMMIT
         if failure is not None:
-            self._blame(attempt, failure)
+            blame(self, attempt, failure)
         records.ended(self, attempt, outcome, failure)
         self._finish(outcome)
 
@@ -276,9 +279,6 @@ class Flight:
             self._ties = Ties(self)
         self._ties.happened(happened)
 
-    def _blame(self, attempt: Attempt, failure: Failure) -> None:
-        blame(self, attempt, failure)
-
     def _wake(self) -> None:
         if not self.done.done():
             self.done.set_result(None)
@@ -291,10 +291,10 @@ class Flight:
         self.run.finished()
         if self.route.watched:
             records.finished(self, outcome)
-        if self.alternatives is None or not self.alternatives.running:
+        if len(self.attempts) > 1 or self.skipped is not None:
             self.settle()
 
     def settle(self) -> None:
-        """None of its attempts runs any more: nothing of the call needs be remembered."""
-        if len(self.attempts) > 1 or self.skipped is not None:
+        """Once none of its attempts runs any more, nothing of the call needs be remembered."""
+        if self.alternatives is None or not self.alternatives.running:
             self.route.finished(self.ask.request_id, len(self.attempts), self.time())

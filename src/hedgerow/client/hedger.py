@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from hedgerow.client.checking import function, functions, refuse_unknown
-from hedgerow.client.course import Call, Course
+from hedgerow.client.course import Call, Course, Setup
 from hedgerow.client.failing import Classify
 from hedgerow.client.flight import fly
 from hedgerow.client.gates import Check, checks_of
@@ -95,7 +95,7 @@ class Hedger(Generic[T]):
         self.name = name
         self.targets = targets_of(targets)
         self.policy = policy
-        self._call = Call(self.targets, checks_of(gate), first_token, classify, size)
+        call = Call(checks_of(gate), first_token, classify, size)
         self._course = Course(
             name,
             places_of(self.targets),
@@ -106,13 +106,14 @@ class Hedger(Generic[T]):
             streams=first_token is not None or streams(self.targets),
             terms=terms_of(self.targets, policy, sized=size is not None),
         )
+        self._setup: Setup = (self._course, call, None, [target.call for target in self.targets])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Result[T]]:
         """Call a target with these arguments, and others as the policy says; to be awaited.
 
         Raises `EveryAttemptFailed`, which is also what the first attempt raised.
         """
-        return fly(self._course, self._call, args, kwargs)
+        return fly(self._setup, args, kwargs)
 
     def state(self) -> dict[str, Any]:
         """What holds now in this thread, for people: delays, budgets, what is known. To be asked in a running loop."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import partial
@@ -20,7 +20,6 @@ from hedgerow.policy.plan import Place
 if TYPE_CHECKING:
     from hedgerow.client.attempt import Attempt
     from hedgerow.client.flight import Flight
-    from hedgerow.client.target import Target
     from hedgerow.hedger import Hedger
 
 _PLAIN = (
@@ -37,13 +36,15 @@ _numbers: dict[int, tuple[str, ref[Any]]] = {}
 _count = count(1)
 
 
-def own_route(route: Hedger, targets: Sequence[Target[Any]], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hedger:
+def own_route(
+    route: Hedger, calls: Sequence[Callable[..., Any]], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Hedger:
     """The route as it is for a call of these, while somebody's target is out."""
     if not _numbers:
         return route
     holders = [
-        "" if place.own_key else _holder(_objects(target, args, kwargs))
-        for place, target in zip(route.places, targets, strict=True)
+        "" if place.own_key else _holder(_objects(call, args, kwargs))
+        for place, call in zip(route.places, calls, strict=True)
     ]
     return route.narrowed(list(map(_held, route.places, holders))) if any(holders) else route
 
@@ -56,7 +57,7 @@ def blame(flight: Flight, attempt: Attempt, failure: Failure) -> None:
     """
     route, now, place = flight.route, flight.time(), attempt.place
     if failure.kind in TAKES_OUT and not place.own_key:
-        objects = list(_objects(attempt.target, flight.args, flight.kwargs))
+        objects = list(_objects(attempt.call, flight.args, flight.kwargs))
         if objects and not blames_target(failure):
             told = Failure(FailureClass.SERVER_ERROR, failure.message)
             route.failed(place, flight.ask, told, attempt.launched_at, now)
@@ -71,11 +72,11 @@ def _held(place: Place, holder: str) -> Place:
     return msgspec.structs.replace(place, candidate=candidate)
 
 
-def _objects(target: Target[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+def _objects(call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
     """What may hold the key of a call: the object of a bound method or what else can be called, what a function has
     closed over or is given, where it is an object of a class of somebody's own.
     """
-    yield from _of_call(target.call, _DEEP)
+    yield from _of_call(call, _DEEP)
     for value in (*args, *kwargs.values()):
         yield from _of_value(value, _DEEP)
 

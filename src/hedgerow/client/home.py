@@ -53,6 +53,11 @@ class Home:
         now = self._last = self.time()
         return now
 
+    def hold(self, task: asyncio.Task[None]) -> None:
+        """Keep hold of a task that nobody waits for, until it has ended."""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
     @property
     def forsaken(self) -> bool:
         """Whether nothing can run here any more: another thread may go on with what was learned."""

@@ -68,7 +68,7 @@ class Alternatives(Generic[T]):
             records.ended(flight, loser, Outcome.KEPT)
             took = flight.time() - flight.started_at
             value: Any = list(loser.items) if loser.streams else loser.value
-            self._said.append(Alternative(value, loser.target.name, loser.role, took))
+            self._said.append(Alternative(value, loser.target, loser.role, took))
             self.over(loser)
 
     def over(self, loser: Attempt) -> None:

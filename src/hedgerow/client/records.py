@@ -43,7 +43,7 @@ def started(flight: Flight) -> None:
 
 def launched(flight: Flight, attempt: Attempt) -> None:
     """An attempt begins."""
-    launch = flight.ask.request_id, attempt.index, attempt.target.name, attempt.role, attempt.launched_at
+    launch = flight.ask.request_id, attempt.index, attempt.target, attempt.role, attempt.launched_at
     flight.route.emit(AttemptLaunched(*launch))
 
 
@@ -53,17 +53,10 @@ def skipped(flight: Flight, reason: Reason, detail: str, role: Role) -> None:
     route.emit(HedgeSkipped(flight.ask.request_id, route.name, reason, flight.time(), detail, role))
 
 
-def first_token(flight: Flight, attempt: Attempt) -> None:
-    """An attempt has won."""
-    ask, at, launched_at = flight.ask, attempt.first_token_at, attempt.launched_at
-    when = launched_at, launched_at if at is None else at
-    flight.route.first_token(ask, attempt.index, attempt.target.name, attempt.role, *when)
-
-
 def rejected(flight: Flight, attempt: Attempt, rejection: Rejection) -> None:
     """A gate rejected an attempt's value."""
     route = flight.route
-    told = attempt.target.name, rejection.gate, rejection.detail
+    told = attempt.target, rejection.gate, rejection.detail
     route.emit(AnswerRejected(flight.ask.request_id, route.name, attempt.index, *told, flight.time(), False))
 
 
@@ -79,7 +72,7 @@ def ended(flight: Flight, attempt: Attempt, outcome: Outcome, failure: Failure |
         AttemptEnded(
             ask.request_id,
             attempt.index,
-            attempt.target.name,
+            attempt.target,
             attempt.role,
             outcome,
             attempt.launched_at,

@@ -69,7 +69,7 @@ def told(attempt: Attempt, started_at: float) -> AttemptRecord:
     """An attempt as its caller is told of it."""
     return AttemptRecord(
         attempt=attempt.index,
-        target=attempt.target.name,
+        target=attempt.target,
         role=attempt.role,
         outcome=attempt.outcome,
         launched=attempt.launched_at - started_at,

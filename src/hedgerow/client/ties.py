@@ -24,7 +24,7 @@ class Ties:
     def happened(self, happened: Happened) -> None:
         """An attempt has answered or failed."""
         if not self._batch:
-            self._flight.loop.call_soon(self._take)
+            self._flight.home.loop.call_soon(self._take)
         self._batch.append(happened)
 
     def _take(self) -> None:

@@ -66,7 +66,7 @@ class Flight(Landing):
             basis, self.order = route.hedger.begins(ask, now, question.refusal)
         else:
             basis, self.order = route.hedger.begins_alone()
-        self.run = Run(self, gateway.alarm, *basis)
+        self.run = Run(self, gateway.alarm, basis, ask)
 
     def start(self) -> None:
         """Launch the first attempt."""

@@ -45,7 +45,7 @@ class Flight(ABC):
         self._hedger, self._now, self._tell, self.ask = hedger, now, tell, ask
         self._attempts: list[_Attempt] = []
         basis, self.order = hedger.begins(ask, ask.started_at) if begun is None else begun
-        self.run = Run(self, alarm, *basis)
+        self.run = Run(self, alarm, basis, ask)
 
     @abstractmethod
     def send(self, attempt: int, which: int, role: Role, now: float) -> BreakOff:

@@ -164,7 +164,7 @@ class Breaker:
         if self._state is not _CLOSED:
             return self._judge(ok, slow, now)
         results = self._results
-        if len(results) == results.maxlen and (oldest := results[0][1]):
+        if (self._failures or self._slow) and len(results) == results.maxlen and (oldest := results[0][1]):
             self._count(oldest, -1)
         if ok and not slow:  # nearly always; what has grown too old is seen to when something is wrong
             self._in_a_row = 0

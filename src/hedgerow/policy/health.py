@@ -115,7 +115,8 @@ class Health:
         watch = self._watches.get(candidate.target)
         if watch is None:
             return None
-        slow = stream and _slow(watch, now - launched_at)
+        slow_after = watch.breaker.slow_after
+        slow = stream and slow_after is not None and now - launched_at > slow_after
         key = (candidate.target, model if watch.per_model else "")
         breaker = self._breakers.get(key) or self._new(key, watch)
         return self._changed(key, breaker, now) if breaker.record(True, slow, now, launched_at) else None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 from hedgerow.events import AttemptEnded, FirstToken, Outcome, Role
+from hedgerow.policy.ask import Ask
 from hedgerow.policy.failures import blames_target
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.latency.samples import sample_of
@@ -70,18 +71,16 @@ class Lessons:
 
     def answered(self, event: FirstToken) -> None:
         """An attempt has won."""
-        attempt, times = (event.attempt, event.target, event.role), (event.launched_at, event.at)
-        self.won(event.request_id, *attempt, *times, event.stream, event.input_tokens)
+        self.won(event, event.attempt, event.target, event.role, event.launched_at, event.at)
 
     def won(
-        self, request_id: str, attempt: int, target: str, role: Role, launched_at: float, at: float, stream: bool,
-        input_tokens: int,
-    ) -> None:  # fmt: skip
+        self, request: Ask | FirstToken, attempt: int, target: str, role: Role, launched_at: float, at: float
+    ) -> None:
         """As `answered`, where nobody else hears of it: what most requests come to is not worth an event."""
         took, throttle = at - launched_at, self.throttle
-        further = self._further.get(request_id) if self._further else None
+        further = self._further.get(request.request_id) if self._further else None
         if (observe := self.observe) is not None:
-            observe(target, stream, input_tokens, took, False, at)
+            observe(target, request.stream, request.input_tokens, took, False, at)
         if role is _PRIMARY:
             if throttle is not None and (further is None or not further.late):
                 throttle.first(False, at)
@@ -89,7 +88,8 @@ class Lessons:
             throttle.other(took > further.delay, at)
             throttle.helped()
         if further is not None:
-            further.won = FirstToken(request_id, attempt, target, role, launched_at, at, stream, input_tokens)
+            what, kind = (attempt, target, role, launched_at, at), (request.stream, request.input_tokens)
+            further.won = FirstToken(request.request_id, *what, *kind)
             self._decided(further)
 
     def over(self, event: AttemptEnded) -> None:

@@ -211,7 +211,7 @@ class _Late:
 
     def add(self, late: bool, now: float) -> None:
         results = self._results
-        if len(results) == results.maxlen and results[0][1]:
+        if self._late and len(results) == results.maxlen and results[0][1]:
             self._late -= 1
         results.append((now, late))
         if late:

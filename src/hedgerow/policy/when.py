@@ -84,7 +84,7 @@ class When:
             self._go_by(rules)
 
     def beside(self, rules: Rules) -> When:
-        """Another, by other rules, which learns what this one learns."""
+        """Another, by other rules: what either learns the other knows, and goes on to after a `sweep` of either."""
         one = copy(self)
         one._notices = []
         one._go_by(rules)
@@ -189,7 +189,8 @@ class When:
 
     def sweep(self, targets: Collection[str]) -> None:
         """Give back the memory of all but these targets."""
-        self._pairs = {pair: pairs for pair, pairs in self._pairs.items() if set(pair) <= set(targets)}
+        for gone in [pair for pair in self._pairs if not set(pair) <= set(targets)]:
+            del self._pairs[gone]  # in place: those made by `beside` go on learning into the same
         self._kept = {key: choice for key, choice in self._kept.items() if set(key[:2]) <= set(targets)}
         self._plans = {pair: plan for pair, plan in self._plans.items() if set(pair[:2]) <= set(targets)}
 

@@ -166,7 +166,7 @@ class Cells:
         known = self._targets.get(target)
         if known is None:
             known = self._targets[target] = _Target()
-        cells, size = known.cells[stream], bisect_right(SIZES, input_tokens)
+        cells, size = known.cells[stream], bisect_right(SIZES, input_tokens) if input_tokens else 0
         cell = cells[size]
         if cell is None:
             cell = cells[size] = Window(self._learning.window, self._learning.age)
