@@ -42,13 +42,13 @@ def stragglers(chance: np.random.Generator, _until: float) -> Times:
     return took
 
 
-def log_of(at: Floats, took: Floats, target: np.ndarray | None = None) -> Log:
+def log_of(at: Floats, took: Floats, target: np.ndarray | None = None, tokens: np.ndarray | None = None) -> Log:
     count = len(at)
     return Log(
         at=at,
         ttft=np.where(np.isfinite(took), took, np.nan),
         failed=~np.isfinite(took),
-        input_tokens=np.zeros(count, dtype=np.int64),
+        input_tokens=np.zeros(count, dtype=np.int64) if tokens is None else tokens,
         target=np.zeros(count, dtype=np.int64) if target is None else target,
         request=np.full(count, -1),
         targets=["one", "two"],
@@ -57,17 +57,21 @@ def log_of(at: Floats, took: Floats, target: np.ndarray | None = None) -> Log:
     )
 
 
-def kept(law: Callable[[np.random.Generator, float], Times], gap: float, target: int, p: float, seed: int) -> float:
+def kept(
+    law: Callable[[np.random.Generator, float], Times], gap: float, target: int, p: float, seed: int, sized: float = 0.0
+) -> float:
     """What is promised of a quantile, as a multiple of what it truly is with the same delay. `gap`: seconds between two
-    requests, each to one of two targets.
+    requests, each to one of two targets. `sized`: the power of the prompt's tokens that times grow by.
     """
     chance = np.random.default_rng(seed)
     took = law(chance, 8_000 * gap)
     at = np.sort(chance.random(8_000) * 8_000 * gap)
-    log = log_of(at, took(at), chance.integers(0, 2, 8_000))
+    tokens = np.random.default_rng((seed, 1)).lognormal(6.5, 1.0, 8_000).astype(np.int64) + 1
+    longer = (tokens / 665.0) ** sized
+    log = log_of(at, took(at) * longer, chance.integers(0, 2, 8_000), tokens if sized else None)
     primary = log.of(log.target == 0)
     near = np.concatenate([neighbours(log, primary, target, chance).taken for _ in range(2)])
-    truth = np.concatenate([took(primary.at + AFTER) for _ in range(2)])
+    truth = np.concatenate([took(primary.at + AFTER) * longer[log.target == 0] for _ in range(2)])
     own = np.tile(primary.ttft, 2)
     found = best(own, near, 0.2, p)
     lucky = chance.random(len(own)) < found.probability
@@ -81,6 +85,13 @@ def test_spells_of_two_minutes_are_shared_by_hedges_though_requests_are_rare(gap
     """With one in 30 s at either target, four of a spell, the p95 used to be promised at half of what comes."""
     for p in (0.95, 0.99):
         ratios = [kept(spells, gap, target, p, seed) for seed in range(3)]
+        assert 0.85 < float(np.exp(np.mean(np.log(ratios)))) < 1.15, (p, ratios)
+
+
+def test_so_they_are_where_times_grow_with_prompts_too() -> None:
+    """By tokens to the power of 0.8: the p99 used to be promised at half of what comes."""
+    for p in (0.95, 0.99):
+        ratios = [kept(spells, 15.0, 1, p, seed, 0.8) for seed in range(3)]
         assert 0.85 < float(np.exp(np.mean(np.log(ratios)))) < 1.15, (p, ratios)
 
 

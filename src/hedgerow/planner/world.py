@@ -19,7 +19,10 @@ from hedgerow.planner.together import TENTH, after, preference, preferred, slown
 _FAILED = Failure(FailureClass.SERVER_ERROR, "it failed in the log")
 NEAR = 5
 """Attempts that may stand for a request, each half as often as the one that is nearer."""
-_CHANCES = 0.5 ** np.minimum(np.arange(1.0, NEAR + 1), NEAR - 1)
+_WIDE = 12
+"""So many where slow ones are preferred."""
+_CHANCES = 0.5 ** np.minimum(np.arange(1.0, _WIDE + 1), _WIDE - 1)
+"""Of each of these, without that."""
 ALIKE = 0.22
 """Lengths whose logarithms differ by so much, 25 %, are nearly the same."""
 _REACH = 16
@@ -128,25 +131,31 @@ class _Near:
     def drawn(self, part: slice) -> Ints:
         """Places in the pool, one of each of these requests."""
         requests = np.arange(*part.indices(len(self._own)))
-        nearest = self._nearest(requests)
         rank = np.minimum(self._generator.geometric(0.5, len(requests)), NEAR) - 1
-        slow = np.flatnonzero(self._slow[requests] > 0.0) if self._preference else np.empty(0, dtype=np.int64)
-        if len(slow):
-            chances = preferred(_CHANCES, self._both(requests[slow], nearest[slow]), self._preference)
-            drawn = self._generator.random(len(slow))[:, None]
-            rank[slow] = (chances.cumsum(axis=1) < drawn).sum(axis=1).clip(max=NEAR - 1)
+        chosen: Ints = self._nearest(requests, NEAR)[np.arange(len(requests)), rank]
+        slow = np.flatnonzero(self._slow[requests] > 0.0)
+        if self._preference and len(slow):
+            chosen[slow] = self._preferring(requests[slow])
+        return chosen
+
+    def _preferring(self, requests: Ints) -> Ints:
+        """Places of slow requests."""
+        nearest = self._nearest(requests, _WIDE)
+        chances = preferred(_CHANCES, self._both(requests, nearest), self._preference)
+        drawn = self._generator.random(len(requests))[:, None]
+        rank = (chances.cumsum(axis=1) < drawn).sum(axis=1).clip(max=_WIDE - 1)
         chosen: Ints = nearest[np.arange(len(requests)), rank]
         return chosen
 
-    def _nearest(self, requests: Ints) -> Ints:
-        """Of each of these the places of those that may stand for it, the nearest first."""
+    def _nearest(self, requests: Ints, count: int) -> Ints:
+        """Of each of these the places of so many that may stand for it, the nearest first."""
         found: Ints = np.sort(np.concatenate([way.around(requests) for way in self._ways], axis=1), axis=1)
         apart = np.abs(self._pool[found] - self._own[requests, None]) / self._gap
         far = np.log1p(apart / _REACH) + self._weight * np.abs(self._long[found] - self._asked[requests, None])
         far[:, 1:][found[:, 1:] == found[:, :-1]] = inf  # in several orders, but once a choice
         if self._same:
             far[found == requests[:, None]] = inf
-        best = np.argpartition(far, NEAR - 1, axis=1)[:, :NEAR]
+        best = np.argpartition(far, count - 1, axis=1)[:, :count]
         best = np.take_along_axis(best, np.argsort(np.take_along_axis(far, best, axis=1), axis=1), axis=1)
         nearest: Ints = np.take_along_axis(found, best, axis=1)
         return nearest
@@ -167,7 +176,7 @@ class _Near:
             others &= around != requests[:, None]
         apart = np.abs(self._pool[around] - self._own[requests, None])[others]
         goal = after(self._waited, apart, self._both(requests, around)[others], self._gap)
-        return 0.0 if goal is None else preference(_CHANCES, self._both(requests, self._nearest(requests)), goal)
+        return 0.0 if goal is None else preference(_CHANCES, self._both(requests, self._nearest(requests, _WIDE)), goal)
 
 
 class _Order:
