@@ -187,9 +187,9 @@ def _without_delay(mode: Literal["race", "chain"], options: Options) -> Options:
 
 def _course(callees: Sequence[Callee[Any]], options: Options) -> Setup:
     """The course of earlier calls from the same place, and what is the call's own."""
-    total = (
-        limit_of("deadline", options.pop("deadline")) if "deadline" in options else inf
-    )  # which is another each time
+    total: float | None = inf
+    if "deadline" in options:  # which may be another each time
+        total = limit_of("deadline", options.pop("deadline"))
     looked_for: list[object] = [*options.items()]
     for each in callees:
         if type(each) is not FunctionType or (code := each.__code__).co_name != each.__name__:
