@@ -64,7 +64,7 @@ bench-wire: setup-dev ## cost of scanning a stream, per chunk
 bench-library: setup-dev ## hedging in process beside other Python packages: cost, tails, what is left behind (5 minutes)
 	@$(PY) -m bench.library $(ARGS)
 
-bench-planner: setup-dev ## the planner's engine: requests per second of one core by policy (ARGS="--million")
+bench-planner: setup-dev ## the planner beside what is promised: its engine by policy, a long log, a first report (ARGS="--million")
 	@$(PY) -m bench.planner $(ARGS)
 
 eval: setup-dev ## replay recorded latencies through the gateway, its decisions and its planner: make eval DATA=folder (ARGS="--help")

@@ -2,7 +2,7 @@
 
 `python examples/latency_log.py --seed 7 > examples/latency-log.csv` makes the one that lies beside it. The providers
 are hedgerow's lab (times to the first token, slow spells, faults), asked in virtual time: nothing waits. With another
-seed it is another day.
+seed it is another day; with more requests it is a longer one, with an outage every four hours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REQUESTS = 6_000
 TO_EAST = 0.7
 """The share of requests that goes there."""
 OUTAGE = (2.5 * 3_600.0, 2.5 * 3_600.0 + 420.0)
-"""When the east refuses nearly everything, in seconds from the start."""
+"""When the east refuses nearly everything, in seconds from the start of each four hours."""
 REFUSING = FaultMix("503:0.92")
 HEAD = ["started_at", "provider", "ttft_ms", "total_ms", "input_tokens", "output_tokens", "status"]
 
@@ -43,18 +43,18 @@ def providers(seed: int) -> dict[str, Behaviour]:
     return {each.name: Behaviour(each) for each in (east, west)}
 
 
-def rows(seed: int) -> Iterator[list[str | int]]:
+def rows(seed: int, requests: int = REQUESTS) -> Iterator[list[str | int]]:
     """One request each, in the order of time."""
     random = Random(seed)
     asked = dict.fromkeys(labs := providers(seed), 0)
     at = 0.0
-    for number in range(REQUESTS):
+    for number in range(requests):
         at += random.expovariate(REQUESTS / SECONDS)
         name = "lab-east" if random.random() < TO_EAST else "lab-west"
         prompt = min(round(exp(random.gauss(log(700), 1.3))) + 1, 60_000)
         answer = min(round(exp(random.gauss(log(220), 0.8))) + 1, 4_000)
         lab, key = labs[name], f"request-{number}"
-        faults = REFUSING if name == "lab-east" and OUTAGE[0] <= at < OUTAGE[1] else lab.faults
+        faults = REFUSING if name == "lab-east" and OUTAGE[0] <= at % SECONDS < OUTAGE[1] else lab.faults
         first = lab.model.ttft(key, 0, prompt_tokens=prompt, nth=asked[name], elapsed=at)
         asked[name] += 1
         started = (START + timedelta(seconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -70,9 +70,11 @@ def main() -> None:
     """Write it to standard output."""
     parser = argparse.ArgumentParser(description="A latency log of two simulated providers.")
     parser.add_argument("--seed", type=int, default=7, help="same seed, same log")
+    parser.add_argument("--requests", type=int, default=REQUESTS, help="how many, at the same pace (default 6000)")
+    given = parser.parse_args()
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(HEAD)
-    writer.writerows(rows(parser.parse_args().seed))
+    writer.writerows(rows(given.seed, given.requests))
 
 
 if __name__ == "__main__":

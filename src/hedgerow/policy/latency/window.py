@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from itertools import chain, compress
 from math import inf, log
 from typing import NamedTuple
@@ -39,6 +39,9 @@ MIDDLES = tuple(SHORTEST * GROWTH**bucket * (1 + ERROR) for bucket in range(BUCK
 """The time that each bucket stands for."""
 _SECONDS = tuple(chain.from_iterable(zip(MIDDLES, MIDDLES, strict=True)))
 """That of each sample's number, see `code_of`."""
+_NONE = (0,) * len(_SECONDS)
+"""How many samples there are of each number, where there are none."""
+_Counts = MutableSequence[int]
 
 
 def code_of(seconds: float, censored: bool) -> int:
@@ -55,11 +58,6 @@ def code_of(seconds: float, censored: bool) -> int:
     return 2 * bucket + censored
 
 
-def _no_counts() -> array[int]:
-    """Of samples, by their number."""
-    return array("I", [0]) * len(_SECONDS)
-
-
 class _Part(NamedTuple):
     """Samples of one time: when the first and the last of them came, and in ascending order values and "at least"s."""
 
@@ -74,7 +72,7 @@ class _Part(NamedTuple):
         values, at_least = [code for code in ordered if not code & 1], [code for code in ordered if code & 1]
         return cls(begun, last, array("H", values), array("H", at_least))
 
-    def add_to(self, counts: array[int], by: int = 1) -> None:
+    def add_to(self, counts: _Counts, by: int = 1) -> None:
         """Add how often each number occurs here."""
         for code in self.values:
             counts[code] += by
@@ -120,7 +118,12 @@ class Window:
     def observe(self, seconds: float, censored: bool, now: float) -> None:
         """An attempt took `seconds`, or with `censored` at least as many."""
         codes = self._codes
-        codes.append(code_of(seconds, censored))
+        if (
+            SHORTEST < seconds < LONGEST
+        ):  # as `code_of`, which would take as long again: this is on every request's path
+            codes.append(2 * int(log(seconds / SHORTEST) * _PER_E) + censored)
+        else:
+            codes.append(code_of(seconds, censored))
         self._times.append(now)
         if len(codes) > self._most:
             self._sweep()
@@ -162,7 +165,7 @@ class Window:
     def _keep(self, part: _Part) -> None:
         older, counts = self._older, self._older_counts
         if counts is None:
-            counts = self._older_counts = _no_counts()
+            counts = self._older_counts = array("I", _NONE)
         older.append(part)
         part.add_to(counts)
         if len(older) > HISTORY * _PART:
@@ -175,7 +178,7 @@ def together(windows: Sequence[Window], size: int, now: float) -> Distribution:
     Older ones count as long as they are like these. Linear in the number of all their samples.
     """
     samples, before = latest(windows, size, now)
-    counts = _no_counts()
+    counts = list(_NONE)
     for code in samples:
         counts[code] += 1
     if before and len(samples) >= size:
@@ -208,7 +211,7 @@ def latest(windows: Sequence[Window], size: int, now: float) -> tuple[array[int]
     return samples, before
 
 
-def _add(parts: Sequence[_Part], windows: Sequence[Window], counts: array[int]) -> None:
+def _add(parts: Sequence[_Part], windows: Sequence[Window], counts: list[int]) -> None:
     """Count these parts, and the most of those that have left a window by the few that are not among them."""
     left = {id(part): part for part in parts}
     for window in windows:
@@ -225,7 +228,7 @@ def _add(parts: Sequence[_Part], windows: Sequence[Window], counts: array[int]) 
         part.add_to(counts)
 
 
-def _alike(counts: array[int], size: int, older: Sequence[_Part]) -> int:
+def _alike(counts: list[int], size: int, older: Sequence[_Part]) -> int:
     """How many of these parts look like what is counted, a full window; they are judged by half windows."""
     from hedgerow.policy.latency.alike import Alike  # for what has filled a window
 
@@ -239,7 +242,7 @@ def _alike(counts: array[int], size: int, older: Sequence[_Part]) -> int:
     return first
 
 
-def _estimated(counts: array[int]) -> Distribution:
+def _estimated(counts: list[int]) -> Distribution:
     codes = list(compress(range(len(counts)), counts))
     times, at_least = [_SECONDS[code] for code in codes], [code & 1 for code in codes]
     return Distribution.estimated(times, at_least, [counts[code] for code in codes])
