@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,6 +101,17 @@ def test_where_slowness_is_no_matter_of_time_nothing_is_preferred(target: int) -
     for p in (0.95, 0.99):
         ratios = [kept(stragglers, 15.0, target, p, seed) for seed in range(3)]
         assert float(np.exp(np.mean(np.log(ratios)))) == pytest.approx(1.0, abs=0.04), (p, ratios)
+
+
+def test_nothing_is_preferred_where_the_log_has_no_times() -> None:
+    chance = np.random.default_rng(7)
+    at = np.arange(4_000.0) * 30.0
+    log = log_of(at, spells(chance, at[-1])(at))
+    timed, untimed = (
+        neighbours(replace(log, timed=each), log, 0, np.random.default_rng(8)).taken for each in (True, False)
+    )
+    slow = log.ttft > 2.0
+    assert (timed[slow] > 2.0).mean() > (untimed[slow] > 2.0).mean() + 0.1
 
 
 def test_how_fast_being_slow_together_fades_is_found() -> None:

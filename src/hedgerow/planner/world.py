@@ -121,7 +121,7 @@ class _Near:
         self._slow_there = slowness(pool)
         self._slow = self._slow_there if same else slowness(own)
         self._waited = float(np.quantile(own.ttft[~own.failed], 1.0 - TENTH)) if not own.failed.all() else 0.0
-        self._preference = self._preferred()
+        self._preference = self._preferred() if pool.timed else 0.0  # places in a log tell nothing of seconds
 
     def _filled(self, of: Floats, known: Floats) -> Floats:
         """Requests whose length is not known are as long as any other."""
