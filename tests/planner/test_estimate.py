@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from math import inf
+from math import inf, isnan
 
 import numpy as np
 import pytest
@@ -50,6 +50,10 @@ def test_who_knows_all_times_finds_the_best_of_all_ways_to_spend_hedges(
     ways = combinations(range(len(times)), min(most, len(times)))
     hedging = (np.where(np.isin(range(len(times)), way), np.minimum(first, second), first) for way in ways)
     assert oracle(first, second, most, p) == min(at_quantile(taken, p) for taken in hedging)
+
+
+def test_of_no_requests_nothing_is_known() -> None:
+    assert isnan(oracle(np.empty(0), np.empty(0), 3))
 
 
 def test_a_hedge_never_makes_a_request_slower() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 
 import msgspec
 import numpy as np
@@ -75,8 +75,10 @@ def oracle(first: Floats, second: Floats, most: int, p: float = 0.99) -> float:
     and launches hedges together with their requests.
 
     So many requests are done in time, whatever the time: those whose first attempt is, and as many more as there are
-    hedges, of those where the second is.
+    hedges, of those where the second is. nan where there are no requests.
     """
+    if not len(first):
+        return nan
     place = _place(len(first), p)
     helped = _at(np.minimum(first, second), place)
     return helped if place < most else max(helped, _at(first, place - most))
