@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -69,7 +70,8 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one budget. `independent`: the p99 that arithmetic on independent draws promises; `pays`: the plan's word.
+    """Of one budget. `pays`: the plan's word. `independent`: the p99 that arithmetic on independent draws promises;
+    `near_by`: the one that comes if any of the ten nearest records of the same length may stand for a hedge.
 
     `alone`: the p99 without hedges where the plan judged, and after that; `differs`: by which share a quantile of the
     two (`_WHOLE`) differs at most. `judged_on`, `requests`: how many requests each figure is of.
@@ -91,6 +93,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     p99: Figure
     extra: Figure
     independent: float
+    near_by: float | None
 
     @property
     def changed(self) -> bool:
@@ -112,6 +115,11 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         """Of p99 and extra attempts."""
         return self.p99.verdict(), self.extra.verdict(NOTHING)
 
+    @property
+    def otherwise(self) -> str:
+        """What the verdict on the p99 were with other neighbours; chance is left out of it."""
+        return Figure(self.p99.said, self.near_by or 0.0, 0.0, 0.0, by_chance=False).verdict()
+
     def faults(self) -> list[str]:
         """What was promised and not kept. Of extra attempts nothing is where the plan says that hedging does not pay:
         a delay that is learned then hedges now and then, to find out.
@@ -129,7 +137,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
 def forecasts(subject: Subject, budgets: Sequence[float], seed: int) -> list[Forecast]:
     """Of all budgets; none where half of the log is too short for a plan."""
-    log = subject.make()
+    log, near_by = subject.make()
     split = int((log.target == 0).sum()) // 2
     known = log.of(slice(int(np.flatnonzero(log.target == 0)[split])))
     options = Options(budgets=[Budget(share=each) for each in budgets], target=TARGET, seed=seed, primaries=(FIRST,))
@@ -137,14 +145,21 @@ def forecasts(subject: Subject, budgets: Sequence[float], seed: int) -> list[For
     then, later = (scene_of(each, 0, seed=seed) for each in (known, log))
     if then is None or later is None:
         return []
-    flights: dict[tuple[object, ...], tuple[list[Flown], list[Flown]]] = {}
+    scenes = [then, later] if near_by is None else [then, later, _with(later, near_by)]
+    flights: dict[Choice, list[list[Flown]]] = {}
     found = []
     for option in planned:
-        key = option.choice.backup, option.choice.config
-        if key not in flights:
-            flights[key] = flown(then, option.choice, seed), flown(later, option.choice, seed)
-        found.append(_forecast(subject, option, (then, later), flights[key], seed))
+        choice = msgspec.structs.replace(option.choice, by_size=())
+        if choice not in flights:
+            flights[choice] = [flown(each, choice, seed) for each in scenes]
+        found.append(_forecast(subject, option, scenes, flights[choice], seed))
     return found
+
+
+def _with(scene: Scene, near_by: Floats) -> Scene:
+    """With these hedges instead."""
+    (backup,) = scene.backups
+    return replace(scene, backups=(replace(backup, near=(near_by,)),))
 
 
 def flown(scene: Scene, choice: Choice, seed: int) -> list[Flown]:
@@ -163,14 +178,14 @@ def flown(scene: Scene, choice: Choice, seed: int) -> list[Flown]:
 def _forecast(
     subject: Subject,
     option: Option,
-    scenes: tuple[Scene, Scene],
-    flights: tuple[Sequence[Flown], Sequence[Flown]],
+    scenes: Sequence[Scene],
+    flights: Sequence[Sequence[Flown]],
     seed: int,
 ) -> Forecast:
     said, came = option.expected, outcome_of(flights[1], TARGET)
     chance = np.random.default_rng((seed, 9))
-    before, after = (resampled(each, chance) for each in flights)
-    own = [np.sort(each.own[each.split :]) for each in scenes]
+    before, after = (resampled(each, chance) for each in flights[:2])
+    own = [np.sort(each.own[each.split :]) for each in scenes[:2]]
     whole = [[at_share(each, p) for each in own] for p in _WHOLE]
     return Forecast(
         group=subject.group,
@@ -189,6 +204,7 @@ def _forecast(
         p99=_figure(value_at(said, TARGET), value_at(came, TARGET), before[0], after[0]),
         extra=_figure(said.extra, came.extra, before[1], after[1]),
         independent=value_at(option.independent, TARGET),
+        near_by=value_at(outcome_of(flights[2], TARGET), TARGET) if len(flights) > 2 else None,
     )
 
 

@@ -14,7 +14,7 @@ Show = Callable[[float], str]
 
 _HEAD = (
     *("stream", "records", "budget", "hedged after", "pays", "p99 alone", "p99 forecast", "came", "ratio"),
-    *("extra forecast", "came", "ratio", "verdict", "if independent"),
+    *("extra forecast", "came", "ratio", "verdict", "if independent", "other neighbours"),
 )
 _COUNT_HEAD = ("of the rows", "all", "within 10 %", "by chance", "off")
 _ROUNDS_HEAD = ("hedged", "p50", "p95", f"over {LATE:g} s", "hedges", "published")
@@ -45,7 +45,8 @@ configuration on the second half, and between what that is in 95 % of the resamp
 - few: fewer than {SLOW} requests are slower than the p99.
 
 Promised is what is neither changed nor few, and of extra attempts only where the plan says that hedging pays.
-If independent: the p99 that arithmetic promises where attempts know nothing of each other."""
+If independent: the p99 that arithmetic promises where attempts know nothing of each other. Other neighbours: the p99
+that comes where any of the ten nearest records with the same length stands for a hedge, not mostly the very nearest."""
 
 
 def _idle(one: Forecast) -> bool:
@@ -67,6 +68,7 @@ def _row(one: Forecast) -> tuple[str, ...]:
         *_cells(one.extra, percent),
         _verdict(one),
         seconds(one.independent),
+        "-" if one.near_by is None else seconds(one.near_by),
     )
 
 
@@ -91,6 +93,7 @@ def _counts(rows: Sequence[Forecast]) -> Iterable[tuple[str, ...]]:
         "extra attempts, where hedging does not pay": [one.verdicts[1] for one in promised if not one.pays],
         "p99 where the log changed or is short": [one.verdicts[0] for one in rows if not one.promised],
         "extra attempts there": [one.verdicts[1] for one in rows if not one.promised],
+        "p99, if with other neighbours": [one.otherwise for one in promised if one.near_by is not None],
     }
     for name, verdicts in kinds.items():
         if verdicts:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.streams import Recorded, Stream, drawn, paired
+from bench.streams import Recorded, drawn, paired
 from bench.streams_recorded import Series, pairs, queues, series
 from hedgerow.planner.log import Floats, Log
 
@@ -20,6 +20,13 @@ LEAST = 160
 """Records that the planner needs to look at half of them: 40 to fit on and 40 to judge by."""
 
 
+class Made(NamedTuple):
+    """A log, and what hedges of its requests take where any record near by with the same length may stand for them."""
+
+    log: Log
+    near_by: Floats | None = None
+
+
 class Subject(NamedTuple):
     """A log that can be made, of so many records; `at_length`: they were drawn from again and again."""
 
@@ -27,14 +34,14 @@ class Subject(NamedTuple):
     group: str
     records: int
     at_length: bool
-    make: Callable[[], Log]
+    make: Callable[[], Made]
 
 
 def subjects(folder: Path, requests: int, rate: float, seed: int) -> list[Subject]:
     """All of a folder. Raises `OSError` and `ValueError` for a file that cannot be read."""
     every = series(folder)
     short = [
-        Subject(each.name, each.group, len(each.record), False, partial(as_recorded, each.record))
+        Subject(each.name, each.group, len(each.record), False, partial(_recorded, each.record))
         for each in [*every, *queues(folder)]
         if len(each.record) >= LEAST
     ]
@@ -55,18 +62,20 @@ def as_recorded(record: Sequence[Recorded]) -> Log:
     return _log(np.arange(float(len(record))), [seconds], [one.tokens for one in record], timed=False)
 
 
-def _lengthened(each: Series, requests: int, rate: float, seed: int) -> Log:
+def _recorded(record: Sequence[Recorded]) -> Made:
+    return Made(as_recorded(record))
+
+
+def _lengthened(each: Series, requests: int, rate: float, seed: int) -> Made:
     stream = drawn(each.name, "neighbours", each.record, requests, Random(seed))
-    return _log(_arrivals(requests, rate, seed), [np.array(stream.primary)], stream.tokens)
+    log = _log(_arrivals(requests, rate, seed), [np.array(stream.primary)], stream.tokens)
+    return Made(log, np.array(stream.backup))
 
 
-def _lengthened_pairs(name: str, rounds: Sequence[tuple[float, float]], requests: int, rate: float, seed: int) -> Log:
-    return log_of_pairs(paired(name, rounds, requests, Random(seed)), _arrivals(requests, rate, seed))
-
-
-def log_of_pairs(stream: Stream, at: Floats) -> Log:
-    """Both attempts of each request, under one name."""
-    return _log(at, [np.array(stream.primary), np.array(stream.backup)], stream.tokens)
+def _lengthened_pairs(name: str, rounds: Sequence[tuple[float, float]], requests: int, rate: float, seed: int) -> Made:
+    stream = paired(name, rounds, requests, Random(seed))
+    both = [np.array(stream.primary), np.array(stream.backup)]
+    return Made(_log(_arrivals(requests, rate, seed), both, stream.tokens))
 
 
 def _arrivals(requests: int, rate: float, seed: int) -> Floats:

@@ -15,9 +15,10 @@ from bench.eval_forecast import NO_SOURCE, TARGET, Figure, Forecast, flown, fore
 from bench.eval_planner_report import report
 from bench.eval_rounds import PUBLISHED, Rounds, faults, read, replayed
 from bench.streams import Recorded
-from bench.streams_logs import Subject, as_recorded, subjects
+from bench.streams_logs import Made, Subject, as_recorded, subjects
 
 from hedgerow.planner import scene as scenes
+from hedgerow.planner.log import Floats
 from hedgerow.planner.plan import Budget
 from hedgerow.planner.scene import scene_of
 from hedgerow.planner.search import Options, plan
@@ -61,8 +62,9 @@ def stragglers(count: int, seed: int = 1) -> list[float]:
     return [round(each, 3) for each in times.tolist()]
 
 
-def logged(times: Sequence[float], at_length: bool = False) -> Subject:
-    return Subject("made", "made", len(times), at_length, lambda: as_recorded([Recorded(each / 1e3) for each in times]))
+def logged(times: Sequence[float], near_by: Floats | None = None) -> Subject:
+    log = as_recorded([Recorded(each / 1e3) for each in times])
+    return Subject("made", "made", len(times), near_by is not None, lambda: Made(log, near_by))
 
 
 def forecast(said: float, came: float, *, extra: tuple[float, float] = (0.05, 0.05), **changes: object) -> Forecast:
@@ -83,6 +85,7 @@ def forecast(said: float, came: float, *, extra: tuple[float, float] = (0.05, 0.
         p99=Figure(said, came, 0.0, 9.0, by_chance=False),
         extra=Figure(*extra, 0.0, 1.0, by_chance=False),
         independent=1.0,
+        near_by=None,
     )
     return msgspec.structs.replace(one, **changes)
 
@@ -99,6 +102,17 @@ def test_a_log_that_stays_as_it_is_is_forecast() -> None:
     assert found.p99.low <= found.p99.came <= found.p99.high
     assert found.extra.low <= found.extra.came <= found.extra.high
     assert not found.known  # ten requests are slower than the p99
+
+
+def test_other_neighbours_show_how_much_hangs_on_which_stand_for_a_hedge() -> None:
+    times = stragglers(1_000)
+    quick, slow = np.full(1_000, 0.001), np.full(1_000, 99.0)
+    found = [forecasts(logged(times, near_by), [0.1], 1)[0] for near_by in (quick, slow)]
+    assert [one.p99 for one in found] == [found[0].p99] * 2
+    first, second = (one.near_by for one in found)
+    assert first is not None
+    assert first < found[0].p99.came
+    assert second == pytest.approx(found[0].alone[1])
 
 
 def test_what_was_forecast_is_flown_again_to_tell_chance() -> None:
@@ -195,7 +209,7 @@ def test_runs_of_a_server_of_ones_own_are_logs_in_the_order_of_their_requests(tm
     rows = [("own", "m", f"+{200 - index}.000s", 10 + index, 5, True, index, 9, "ok", "scale1") for index in range(200)]
     written(tmp_path / "selfhosted_vllm_2024_2026.csv", rows)
     (found,) = subjects(tmp_path, 100, 20.0, 1)
-    log = found.make()
+    log = found.make().log
     assert (found.name, found.group, found.records, found.at_length) == ("vLLM scale1", "self-hosted", 200, False)
     assert log.ttft.tolist() == [(199 - index) / 1e3 for index in range(200)]
     assert log.input_tokens.tolist() == [209 - index for index in range(200)]
@@ -225,7 +239,7 @@ def test_pairs_stay_pairs(tmp_path: Path) -> None:
     assert (first.name, second.name) == tuple(
         f"gpt-4-1106-preview, {way}" for way in ("azure-openai to openai", "openai to azure-openai")
     )
-    log = first.make()
+    log = first.make().log
     pairs = log.ttft.reshape(50, 2)
     assert set(map(tuple, pairs.tolist())) == {(0.01, 1.0), (0.02, 2.0), (0.03, 3.0)}
     assert log.request.tolist() == np.repeat(np.arange(50), 2).tolist()
