@@ -62,6 +62,7 @@ class Traffic:
         law, at = Random(1), 0.0
         self.first = [law.lognormvariate(0.0, 1.0) for _ in range(count)]
         self.other = [law.lognormvariate(0.0, 1.0) for _ in range(count)]
+        self._taken = [[(seconds, None) for seconds in each] for each in (self.first, self.other)]
         self.tokens = [int(law.lognormvariate(7.0, 1.5)) for _ in range(count)]
         self.arrivals = []
         for _ in range(count):
@@ -70,7 +71,7 @@ class Traffic:
 
     def attempt(self, request: int, place: int, _number: int, _now: float) -> tuple[float, Failure | None]:
         """As `replay.World`."""
-        return (self.other if place else self.first)[request], None
+        return self._taken[place][request]
 
     def replay(self, rules: Policy) -> float:
         """The share of hedges when the planner goes through all of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -205,3 +206,16 @@ def test_a_clock_rings_in_order_and_never_what_was_cancelled(times: list[float],
     clock.run()
     expected = sorted((at, number) for number, at in enumerate(times) if number not in cancelled)
     assert rung == expected
+
+
+def test_a_request_that_is_over_leaves_nothing_to_the_collector() -> None:
+    """A timer holds who is called, who holds the timer; thousands of requests a second would keep it busy."""
+    replay = Replay(Worlds(1, failing=0.05), policy(None, delay=1.0, throttle=None), places(2), Random(8).random)
+    gc.collect()
+    gc.disable()
+    try:
+        told = replay.run(arrivals(7), TOKENS)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    assert sum(told.hedges) > 100

@@ -18,12 +18,14 @@ class Timer:
 
     def cancel(self) -> None:
         """It is due no more."""
-        self._call = None
+        self._call, self._args = None, ()  # who is called may hold this timer: leave no cycle to the collector
 
     def ring(self) -> None:
         """Its time has come."""
-        if self._call is not None:
-            self._call(*self._args)
+        call, args = self._call, self._args
+        if call is not None:
+            self._call, self._args = None, ()
+            call(*args)
 
 
 class Clock:

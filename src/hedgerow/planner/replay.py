@@ -72,6 +72,7 @@ class Replay:
         self.alarm = Alarm(cast("asyncio.AbstractEventLoop", self.clock))
         self.policy = policy
         self._health = health = health or Health()
+        self._watched = health.watches
         shared = Shared(draw)
         self.hedger = Hedger("plan", places, policy, listeners=listeners, health=health, shared=shared, sealed=True)
 
@@ -102,7 +103,7 @@ class Replay:
         now, at, told, hedger = self.clock.now, ask.started_at, self.told, self.hedger
         told.took[index] = now - at
         told.winner[index] = 0
-        if self._health.minds_answers:
+        if self._watched or self._health.out:
             hedger.answered(place, ask, at, now)
         hedger.first_token(ask, 0, place.candidate.target, _PRIMARY, at, now)
 

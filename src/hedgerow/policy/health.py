@@ -81,9 +81,9 @@ class Health:
         """Breakers that are not closed, by target and model."""
 
     @property
-    def minds_answers(self) -> bool:
-        """Whether `answered` changes anything: somebody is watched, or out."""
-        return bool(self._watches or self.out)
+    def watches(self) -> bool:
+        """Whether there are breakers: without, and with nobody out, `answered` changes nothing."""
+        return bool(self._watches)
 
     def order(self, candidates: Sequence[Candidate], now: float, model: str = "") -> Order:
         """Where a request of these candidates may go. With nobody unwell it is as good as nothing to do."""
