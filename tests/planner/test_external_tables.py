@@ -154,7 +154,8 @@ def test_the_replay_rule_of_gpuhedge() -> None:
     """gpuhedge 0.1.0, "fixed hedge": L(d) = R where R <= d, else min(R, d + M), to the last digit.
 
     On rounds made up in the shape of its traces/moss_rounds.jsonl: two thirds of the primaries are warm (6 s), the
-    others start cold (up to 120 s), the backup takes 20 to 40 s; hedge after 10 s.
+    others start cold (up to 120 s), the backup takes 20 to 40 s; hedge after 10 s. `make eval` does it
+    on the real ones (bench/eval_rounds.py).
     """
     cold = [120.1, 97.0, 66.4, 61.2, 33.0, 12.5, 10.0, 9.9]
     first = np.array([6.0, 5.8, 6.1, 6.3] * 4 + cold)
