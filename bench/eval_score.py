@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from math import inf
 
 import msgspec
@@ -106,7 +107,7 @@ def score(group: str, stream: Stream, budget: float, *, rate: float = RATE, seed
     told = replay_stream(stream, policy(budget), rate=rate, seed=seed)
     first, second = stream.primary[WARM:], stream.backup[WARM:]
     offline = best(first, second, budget, TARGET)
-    took, hedged = simple_rule(stream, budget, HEDGES.burst)
+    took, hedged = simple_rule(stream, budget, HEDGES.burst, rate=rate)
     count = len(first)
     return Score(
         group,
@@ -128,24 +129,30 @@ def score(group: str, stream: Stream, budget: float, *, rate: float = RATE, seed
     )
 
 
-def simple_rule(stream: Stream, budget: float, burst: float, window: int = 1_000) -> tuple[list[float], list[bool]]:
+def simple_rule(
+    stream: Stream, budget: float, burst: float, *, rate: float = RATE, window: int = 1_000
+) -> tuple[list[float], list[bool]]:
     """What a rule of three lines would do: hedge at the quantile of the last first attempts, if the bucket allows.
 
-    A first attempt that is broken off counts with the time it had run. Answers with what each request took, and whether
-    it was hedged.
+    Requests come evenly, and each time is known once it is over. A first attempt that is broken off counts with the
+    time it had run. Answers with what each request took, and whether it was hedged.
     """
     recent: deque[float] = deque()
     ascending: list[float] = []
+    running: list[tuple[float, float]] = []
     took, hedged, balance = [], [], burst
-    for first, second in zip(stream.primary, stream.backup, strict=True):
+    for number, (first, second) in enumerate(zip(stream.primary, stream.backup, strict=True)):
+        now = number / rate
+        while running and running[0][0] <= now:
+            recent.append(heappop(running)[1])
+            insort(ascending, recent[-1])
+            if len(recent) > window:
+                del ascending[bisect_left(ascending, recent.popleft())]
         balance = min(balance + budget, burst)
         delay = quantile(ascending, 1.0 - budget) if len(ascending) >= 100 else inf
         hedge = first > delay and balance >= 1.0
         balance -= hedge
         took.append(min(first, delay + second) if hedge else first)
         hedged.append(hedge)
-        recent.append(took[-1])
-        insort(ascending, took[-1])
-        if len(recent) > window:
-            del ascending[bisect_left(ascending, recent.popleft())]
+        heappush(running, (now + took[-1], took[-1]))
     return took, hedged

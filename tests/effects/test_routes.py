@@ -58,6 +58,7 @@ def test_no_more_than_max_hedges_start(key: str, most: int, expected: list[str])
 @pytest.mark.parametrize(("budget", "expected"), [("10%", 12), ("50%", 24), ("100%", 30), ("off", 30)])
 def test_hedges_are_ten_and_a_share_of_the_requests(key: str, budget: str, expected: int) -> None:
     unworried = {
+        "routes.<name>.hedge.delay": "2s",
         "routes.<name>.hedge.outage.max_tokens": 1000,
         "routes.<name>.hedge.per_minute": 0,
         "routes.<name>.hedge.burst": 10,
@@ -67,6 +68,15 @@ def test_hedges_are_ten_and_a_share_of_the_requests(key: str, budget: str, expec
     after = [at % 3.0 for name, at in asked(pools) if name == "b"]
     assert after.count(2.0) == expected
     assert after.count(0.0) == 30 - expected  # after the first_token timeout
+
+
+@effect_of("routes.<name>.hedge.warmup.delay")
+@pytest.mark.parametrize("delay", ["1s", "2s"])
+def test_at_a_guess_no_more_than_half_of_the_burst_is_spent(key: str, delay: str) -> None:
+    unworried = {"routes.<name>.hedge.per_minute": 0, "routes.<name>.hedge.burst": 10, "targets.a.breaker.minimum": 100}
+    pools, _ = play(settings({key: delay, **unworried}), {"a": SILENT}, again=29, every=3.0)
+    hedged = [at for name, at in asked(pools) if name == "b" and at % 3.0 == float(delay[:-1])]
+    assert len(hedged) == 8  # six of ten, until fewer than half are left, and a tenth of 30 requests, less the last
 
 
 @effect_of("routes.<name>.max_attempts")

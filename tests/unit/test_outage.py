@@ -186,23 +186,40 @@ def test_what_cannot_work_is_refused(wrong: dict[str, Any]) -> None:
 HALF = ThrottleSettings(max_tokens=10.0, minimum=10, window=60.0)
 
 
-def test_while_most_others_win_the_tokens_stop_nothing() -> None:
+def test_while_many_others_win_the_tokens_stop_nothing() -> None:
     """A primary that hangs for good is not left to itself because all of its requests are late."""
     throttle = Throttle(HALF)
     for at in range(200):
         throttle.first(True, float(at))
         assert throttle.refuses(float(at)) is None or at == 4  # with five tokens of ten, and four that won
-        throttle.launched(float(at))
-        throttle.helped()
+        throttle.launched(float(at), 1.0).ended(helped=True)
     assert (throttle.view(200.0).tokens, throttle.view(200.0).throttled) == (0.0, False)
-    for _ in range(5):
-        throttle.launched(200.0)
-    assert throttle.refuses(200.0) is None
-    throttle.launched(200.0)
-    assert throttle.refuses(200.0) is not None  # of the last ten six have not won, hanging perhaps
+    for _ in range(6):
+        throttle.launched(200.0, 1.0).ended(helped=False)
+    assert throttle.refuses(200.0) is None  # four of the last ten have won
+    throttle.launched(200.0, 1.0).ended(helped=False)
+    assert throttle.refuses(200.0) is not None
     assert throttle.view(200.0).throttled
-    throttle.helped()
+    throttle.launched(200.0, 1.0).ended(helped=True)
+    throttle.launched(200.0, 1.0).ended(helped=True)
+    assert throttle.refuses(200.0) is not None  # two came, and two of those before left
+    for _ in range(2):
+        throttle.launched(200.0, 1.0).ended(helped=True)
     assert throttle.refuses(200.0) is None
+
+
+def test_those_under_way_tell_nothing_until_they_are_late() -> None:
+    """A burst of hedges does not stop itself; one that meets a backup that hangs does, after a delay."""
+    throttle = Throttle(HALF)
+    told(throttle, True, 10)
+    for _ in range(5):
+        throttle.launched(0.0, 1.0).ended(helped=True)
+    tries = [throttle.launched(0.0, 2.0) for _ in range(20)]
+    assert throttle.refuses(1.99) is None
+    assert throttle.refuses(2.0) is not None
+    for one in tries[-4:]:
+        one.ended(helped=True)  # late, and yet the first to answer
+    assert throttle.refuses(2.0) is None
 
 
 def test_in_general_slowness_hedges_lose_to_what_began_sooner_and_stop() -> None:
@@ -211,15 +228,13 @@ def test_in_general_slowness_hedges_lose_to_what_began_sooner_and_stop() -> None
         throttle.first(True, float(at))
         if throttle.refuses(float(at)) is None:
             hedges += 1
-            throttle.launched(float(at))
-            if at % 50 == 0:
-                throttle.helped()
+            throttle.launched(float(at), 1.0).ended(helped=at % 50 == 0)
     assert hedges <= 5 + 600 / 60
 
 
 def test_while_they_are_held_back_one_hedge_a_window_finds_out() -> None:
     throttle = Throttle(HALF)
-    throttle.launched(0.0)
+    throttle.launched(0.0, 1.0)
     told(throttle, True, 10)
     tries: list[int] = []
     for at in range(1, 400):
@@ -227,8 +242,7 @@ def test_while_they_are_held_back_one_hedge_a_window_finds_out() -> None:
             assert throttle.holds(float(at)) is not None or len(tries) >= 4
         if throttle.refuses(float(at)) is None:
             tries.append(at)
-            throttle.launched(float(at))
-            throttle.helped()
+            throttle.launched(float(at), 1.0).ended(helped=True)
     assert tries == [60, 120, 180, 240, *range(241, 400)]  # four of five that won are enough
 
 

@@ -460,3 +460,14 @@ def test_plans_aim_a_little_higher_while_the_budget_is_saved_and_lower_while_it_
             assert spend.pace(0.0) == 1.0
     assert spend.pace(0.0) == 1.0 - PACE
     assert Spend("r", Limits()).pace(0.0) == 1.0
+
+
+def test_half_of_the_burst_is_kept_until_a_delay_is_learned() -> None:
+    spend = Spend("r", Limits(hedges=Share(0.1, 10.0)))
+    for number in range(5):
+        assert spend.may_guess(0.0)
+        spend.reserve(Ask(str(number), True, 10, None, 0.0), Role.HEDGE, 1, 0, 0, 0.0)
+    assert spend.may_guess(0.0)
+    spend.reserve(Ask("5", True, 10, None, 0.0), Role.HEDGE, 1, 0, 0, 0.0)
+    assert not spend.may_guess(0.0)
+    assert Spend("r", Limits()).may_guess(0.0)

@@ -213,6 +213,14 @@ class Account:
         for window, of_other in zip((*self._money, self._tokens), (*other._money, other._tokens), strict=True):
             window.worsen(of_other, at)
 
+    def may_guess(self, at: int) -> bool:
+        """Whether half of the burst of hedges or more is left: the other half is for when delays are learned."""
+        budget = self._holding[0]
+        if budget is None:
+            return True
+        state = budget.state(at)
+        return 2.0 * state["balance"] >= state["burst"]
+
     def pace(self, at: int) -> float:
         """What part of the budget of hedges to plan with: 1 with half of the burst left, `PACE` more with all of it.
 

@@ -34,7 +34,7 @@ from hedgerow.policy.outage import Throttle
 from hedgerow.policy.payments import Payments
 from hedgerow.policy.plan import Candidate, Refusal
 from hedgerow.policy.quota import Quota, QuotaGuard
-from hedgerow.policy.rules import Choice, Rules
+from hedgerow.policy.rules import WARMUP, Choice, Rules
 from hedgerow.policy.settings import Policy
 from hedgerow.policy.spend import Funds, Spend
 from hedgerow.policy.sticky import Sessions, changed
@@ -66,16 +66,12 @@ class Shared:
         self.controls = Controls()
 
 
-def _no_chance() -> float:
-    return 0.0
-
-
 class Judge:
     """See the module. Made once for a route; a reload changes its policy and keeps what it knows."""
 
     def __init__(self, name: str, policy: Policy, shared: Shared | None = None, *, sealed: bool = False) -> None:
         self._sealed = sealed  # see `Hedger`
-        self._shared = shared = Shared(_no_chance) if shared is None else shared
+        self._shared = shared = Shared(lambda: 0.0) if shared is None else shared
         self.controls = Controls()
         self._policy = policy
         self._latency = LatencyModel(policy.learning)
@@ -156,7 +152,7 @@ class Judge:
             self.spend.settle(ask.request_id, attempt, 0, 0, now)  # its number counts, its money was never spent
             return Refusal(Reason.SHADOW, f"to {backup.target} after {choice.delay:.3g} s ({choice.source})")
         if refusal is None:
-            self._lessons.further(ask.request_id, choice.delay, now)
+            self._lessons.further(ask.request_id, attempt, choice.delay, now)
         return refusal
 
     def late(self, ask: Ask, now: float) -> None:
@@ -217,6 +213,8 @@ class Judge:
         chosen = choice.probability >= 1.0 or self._shared.draw() < choice.probability
         if (refusal := first_refusal(self._guards, ask, backup, now)) is not None:
             return refusal
+        if choice.source == WARMUP and not self.spend.may_guess(now):
+            return Refusal(Reason.BUDGET, "half of the burst is kept until a delay is learned")
         if not chosen:
             return Refusal(Reason.PROBABILITY, f"hedged with a probability of {choice.probability:.3g}")
         # A racer has all the time that the primary has, which nobody refuses for it.

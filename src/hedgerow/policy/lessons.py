@@ -10,7 +10,7 @@ from hedgerow.policy.ask import Ask
 from hedgerow.policy.failures import blames_target
 from hedgerow.policy.latency.cells import LatencyModel
 from hedgerow.policy.latency.samples import sample_of
-from hedgerow.policy.outage import Throttle
+from hedgerow.policy.outage import Throttle, Try
 
 _PRIMARY = Role.PRIMARY  # a member of an enum is slow to look up
 _WON, _SUPERSEDED, _KEPT = Outcome.WON, Outcome.SUPERSEDED, Outcome.KEPT
@@ -23,13 +23,14 @@ _COMMITTED = (Outcome.FAILED_AFTER_COMMIT, Outcome.CLIENT_GONE)
 class _Further:
     """What is known of a request that one attempt was not enough for, until the last of them has ended."""
 
-    __slots__ = ("delay", "late", "lost", "won")
+    __slots__ = ("delay", "late", "lost", "tries", "won")
 
     def __init__(self) -> None:
         self.delay = inf
         self.late = False
         self.lost: AttemptEnded | None = None
         self.won: FirstToken | None = None
+        self.tries: dict[int, Try] = {}
 
 
 class Lessons:
@@ -59,15 +60,19 @@ class Lessons:
             if self.throttle is not None:
                 self.throttle.first(True, now)
 
-    def further(self, request_id: str, delay: float, now: float) -> None:
+    def further(self, request_id: str, attempt: int, delay: float, now: float) -> None:
         """Another attempt starts; after `delay` seconds without a first token it, too, is late."""
-        self._of(request_id).delay = delay
+        further = self._of(request_id)
+        further.delay = delay
         if self.throttle is not None:
-            self.throttle.launched(now)
+            further.tries[attempt] = self.throttle.launched(now, delay)
 
     def finished(self, request_id: str) -> None:
         """The request is over, in whatever way: nothing more will be told of it."""
-        self._further.pop(request_id, None)
+        further = self._further.pop(request_id, None)
+        if further is not None and further.won is None:
+            for one in further.tries.values():
+                one.ended(helped=False)
 
     def answered(self, event: FirstToken) -> None:
         """An attempt has won."""
@@ -86,8 +91,9 @@ class Lessons:
                 throttle.first(False, at)
         elif throttle is not None and further is not None and 0.0 < further.delay < inf:
             throttle.other(took > further.delay, at)
-            throttle.helped()
         if further is not None:
+            for number, one in further.tries.items():
+                one.ended(helped=number == attempt)
             what, kind = (attempt, target, role, launched_at, at), (request.stream, request.input_tokens)
             further.won = FirstToken(request.request_id, *what, *kind)
             self._decided(further)

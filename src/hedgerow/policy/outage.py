@@ -7,7 +7,7 @@ hedge starts. Other than there it takes `resume` of them to go on, so that hedgi
 A share of late requests of `token_ratio / (1 + token_ratio)` is what the balance bears: half at 1. It must be well
 above the share that is late in good times, which is 10 % where the delay is the 90th percentile.
 
-Other than there, too few tokens stop no hedge while most of the further attempts win: then the first target is in
+Other than there, too few tokens stop no hedge while many of the further attempts win: then the first target is in
 trouble alone, hedges are what helps, and the budget bounds them. Where all are slow, most lose to the first attempt,
 which began sooner. While hedges are held back, one is let through now and then to find out.
 """
@@ -15,6 +15,7 @@ which began sooner. While hedges are held back, one is let through now and then 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from math import inf
 
 import msgspec
@@ -22,7 +23,7 @@ import msgspec
 from hedgerow.events import Reason
 from hedgerow.policy.plan import Refusal
 
-HELP = 0.5
+HELP = 0.4
 """With fewer of the other attempts winning it is not the first target alone that is slow."""
 _TOKEN = 1_000_000
 """Balances are whole millionths of a token, so that nothing drifts."""
@@ -32,8 +33,8 @@ class ThrottleSettings(msgspec.Struct, frozen=True, gc=False):
     """When hedges stop in an outage; shares are in (0, 1], times in seconds.
 
     They stop with `max_tokens` / 2 or fewer and go on with `resume` x `max_tokens`; `token_ratio` is what a request in
-    time gives back. But not while `HELP` or more of the last `minimum` other attempts won; and after a `window`
-    without any, one may start.
+    time gives back. But not while `HELP` or more of the last `minimum` other attempts won, of those that have ended or
+    are late; and after a `window` without any, one may start.
     They stop as well while more than `both_slow` of the first attempts *and* of the others were late or failed,
     and go on when either is at half of that. None: what others do does not count, neither way. Raises `ValueError` for
     what cannot work.
@@ -56,6 +57,24 @@ class ThrottleSettings(msgspec.Struct, frozen=True, gc=False):
             raise ValueError("both_slow must be above 0 and below 1")
         if not 1 <= self.minimum <= self.count or not self.window > 0.0:
             raise ValueError("minimum must be at least 1 and at most count, window more than 0 seconds")
+
+
+class Try:
+    """A hedge or failover under way; whether it helps is to be told here."""
+
+    __slots__ = ("_known_at", "helped")
+
+    def __init__(self, late_at: float) -> None:
+        self._known_at = late_at
+        self.helped = False
+
+    def ended(self, *, helped: bool) -> None:
+        """It has won (`helped`), or never will."""
+        self.helped, self._known_at = helped, -inf
+
+    def is_known(self, now: float) -> bool:
+        """Whether it has ended, or is late: then it has not helped, whatever becomes of it."""
+        return now >= self._known_at
 
 
 class ThrottleView(msgspec.Struct, frozen=True, gc=False):
@@ -82,12 +101,12 @@ class Throttle:
         "_first",
         "_full",
         "_half",
-        "_helped",
         "_others",
         "_resume",
         "_settings",
         "_shut",
         "_tried_at",
+        "_tries",
     )
 
     def __init__(self, settings: ThrottleSettings = ThrottleSettings()) -> None:  # noqa: B008  # frozen
@@ -95,7 +114,7 @@ class Throttle:
         self._both_slow = False  # and of the shares
         self._tried_at = -inf
         self._first, self._others = _Late(settings.count), _Late(settings.count)
-        self._helped: deque[bool] = deque(maxlen=settings.minimum)
+        self._tries: deque[Try] = deque(maxlen=settings.count)
         self._set(settings)
         self._balance = self._full
 
@@ -123,15 +142,12 @@ class Throttle:
         """
         self._others.add(late, now)
 
-    def launched(self, now: float) -> None:
-        """A hedge or failover starts: as long as it has not won, it has not helped."""
+    def launched(self, now: float, delay: float) -> Try:
+        """A hedge or failover starts, and is late after `delay` seconds; its end is to be told to what is returned."""
         self._tried_at = now
-        self._helped.append(False)
-
-    def helped(self) -> None:
-        """A hedge or failover has won."""
-        if False in self._helped:
-            self._helped[self._helped.index(False)] = True
+        one = Try(now + delay)
+        self._tries.append(one)
+        return one
 
     def refuses(self, now: float) -> Refusal | None:
         """Why no hedge may start now, if so. Now and then one may though the tokens hold them back, to find out."""
@@ -142,16 +158,18 @@ class Throttle:
         """Why hedges are held back, if they are."""
         if self._are_both_slow(now):
             return Refusal(Reason.OUTAGE, "first attempts and others alike are late or fail")
-        if self._shut and not self._do_others_help():
+        if self._shut and not self._do_others_help(now):
             tokens = f"{self._balance / _TOKEN:.3g} of {self._settings.max_tokens:g} tokens"
             return Refusal(Reason.OUTAGE, f"too many requests are late or fail: {tokens} left")
         return None
 
-    def _do_others_help(self) -> bool:
+    def _do_others_help(self, now: float) -> bool:
         """Whether most of the other attempts win: then the first target is in trouble alone."""
-        helped, settings = self._helped, self._settings
-        known = settings.both_slow is not None and 2 * len(helped) >= settings.minimum
-        return known and sum(helped) >= HELP * len(helped)
+        settings = self._settings
+        if settings.both_slow is None:
+            return False
+        known = list(islice((one.helped for one in reversed(self._tries) if one.is_known(now)), settings.minimum))
+        return 2 * len(known) >= settings.minimum and sum(known) >= HELP * len(known)
 
     def _may_try(self, now: float) -> bool:
         settings = self._settings
@@ -162,7 +180,7 @@ class Throttle:
         left, full = self._balance, self._full
         self._set(settings)
         self._first, self._others = self._first.of(settings.count), self._others.of(settings.count)
-        self._helped = deque(self._helped, settings.minimum)
+        self._tries = deque(self._tries, settings.count)
         self._balance = self._full * left // full
         self._shut = self._balance <= self._half or (self._shut and self._balance < self._resume)
 

@@ -43,6 +43,10 @@ class Rules(msgspec.Struct, frozen=True, gc=False):
         return min(max(delay, self.min_delay), self.max_delay) if 0.0 < delay < inf else delay
 
 
+WARMUP = "warmup"
+"""The source of delays that are given, as nothing is learned yet."""
+
+
 class Choice(msgspec.Struct, frozen=True, gc=False):
     """After `delay` seconds without a first token hedge with `probability`; `inf` means never.
 

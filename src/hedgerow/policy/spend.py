@@ -192,6 +192,10 @@ class Spend:
         """Other limits for the route from now on; balances and what was spent stay (see `Budget.resize`)."""
         self._route.resize(limits, self._funds.at(now))
 
+    def may_guess(self, now: float) -> bool:
+        """Whether a hedge may be paid for whose delay is not learned yet, see `Account.may_guess`."""
+        return self._route.may_guess(self._funds.at(now))
+
     def pace(self, now: float) -> float:
         """What part of the route's budget of hedges to plan with, see `Account.pace`."""
         return self._route.pace(self._funds.at(now))

@@ -35,7 +35,7 @@ from hedgerow.policy.latency.distribution import Distribution
 from hedgerow.policy.objective import in_time
 from hedgerow.policy.percentile import DelayNotice, Percentiles, Which
 from hedgerow.policy.reissue import Aim, Reissue, Steps, finish
-from hedgerow.policy.rules import Choice, Rules
+from hedgerow.policy.rules import WARMUP, Choice, Rules
 
 _Pair = tuple[str, str, bool]
 _Key = tuple[str, str, bool, int]
@@ -240,7 +240,7 @@ class When:
             if percentiles is not None:
                 percentiles.forget(which)
             warmup = self._rules.clamp(self._rules.warmup_delay)
-            return Choice(warmup, float(warmup < inf), "warmup")
+            return Choice(warmup, float(warmup < inf), WARMUP)
         if percentiles is not None and (delay := percentiles.delay(which, law)) is not None:
             return Choice(self._rules.clamp(delay), 1.0, show(self._rules.spec))
         other = model.answers(backup, stream, PROMPTS[size], now) or law

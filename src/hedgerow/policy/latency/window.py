@@ -118,9 +118,8 @@ class Window:
     def observe(self, seconds: float, censored: bool, now: float) -> None:
         """An attempt took `seconds`, or with `censored` at least as many."""
         codes = self._codes
-        if (
-            SHORTEST < seconds < LONGEST
-        ):  # as `code_of`, which would take as long again: this is on every request's path
+        # As `code_of`, which would take as long again: this is on every request's path.
+        if SHORTEST < seconds < LONGEST:
             codes.append(2 * int(log(seconds / SHORTEST) * _PER_E) + censored)
         else:
             codes.append(code_of(seconds, censored))
