@@ -79,20 +79,21 @@ class Replay:
     def run(self, arrivals: Sequence[float], tokens: Sequence[int]) -> Told:
         """Let requests come at these times (seconds, not decreasing), with so many tokens of prompt."""
         self.told = Told(len(arrivals))
-        clock, hedger, places, attempt = self.clock, self.hedger, self.places, self.world.attempt
+        clock, places, attempt = self.clock, self.places, self.world.attempt
+        begins, run_until, surely_at, answered = self.hedger.begins, clock.run_until, clock.surely_at, self._answered
         unwell = self._health.unwell
         refresh_at = (arrivals[0] if len(arrivals) else 0.0) + self._every
         for index, at in enumerate(arrivals):
             while at >= refresh_at:
                 self._refresh(refresh_at)
                 refresh_at += self._every
-            clock.run_until(at)
+            run_until(at)
             ask = Ask(str(index), True, tokens[index], None, at)
-            begun = hedger.begins(ask, at)
+            begun = begins(ask, at)
             which = begun[1][0]
             seconds, failure = attempt(index, which, 0, at)
             if failure is None and seconds < quiet(begun[0]) and not unwell:  # else it may be a probe
-                clock.surely_at(at + seconds, self._answered, index, places[which], ask)
+                surely_at(at + seconds, answered, index, places[which], ask)
             else:
                 _Flight(self, index, ask, begun).fly(seconds, failure)
         clock.run()
