@@ -105,6 +105,14 @@ def test_zero_is_no_time_to_the_first_token_and_no_latency(tmp_path: Path) -> No
     assert (dict(source.bad), source.of_first_token) == ({"a latency of zero": 1}, False)
 
 
+def test_costs_below_zero_and_those_that_are_no_number_are_not_known(tmp_path: Path) -> None:
+    """One of -1, as some write what they do not know, would pay for hedges of hundreds."""
+    text = "at,ttft_s,cost\n1,0.5,0.002\n2,0.5,-1\n3,0.5,inf\n4,0.5,nan\n5,0.5,0\n6,0.5,free\n"
+    log, _ = read(written(tmp_path, text))
+    assert log.usd is not None
+    assert [None if np.isnan(usd) else usd for usd in log.usd] == [0.002, None, None, None, 0.0, None]
+
+
 def test_what_is_said_wins_over_what_is_guessed(tmp_path: Path) -> None:
     log, source = read(written(tmp_path, "ttft,odd name\n1,500\n2,600\n"), ["ttft=odd name:ms"])
     assert source.columns == (("ttft", "odd name", "milliseconds"),)

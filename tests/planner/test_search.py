@@ -256,6 +256,15 @@ def test_costs_of_the_log_are_used_where_there_are_no_prices() -> None:
     assert expected.usd_per_1000 == pytest.approx(2.0 * expected.extra)
 
 
+def test_rare_requests_that_often_take_the_longest_time_there_is_are_planned_for() -> None:
+    """No delay hedges few enough of them, and there is too little of late to learn one."""
+    took = np.random.default_rng(3).choice([1.0, 2.0, 3.0], 400, p=[0.5, 0.3, 0.2])
+    log = log_of(took)
+    rare = planned(replace(log, at=log.at * 18_000.0)).routes[0]
+    assert [option.expected.extra for option in rare.options] == [0.0]
+    assert rare.recommended is None
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -70,6 +70,9 @@ def candidates(scene: Scene, shares: Mapping[str, float], aims: Aims) -> list[Ch
             ways.append((show_duration(_short(fixed.delay)), 1.0))
         if random.probability < 1.0 and random.p99 < fixed.p99 * (1.0 - _GAIN):
             ways.append((show_duration(_short(random.delay)), max(round(random.probability, 3), 0.001)))
+        if place == 0 and not ways:  # nothing that helps: what hedges next to nobody shows it
+            own = fitted(scene, backup)[0]
+            ways.append((show_duration(_short(float(own[np.isfinite(own)].max()))), 1.0))
         found += [_choice(scene, backup, delay, chance, share, aims) for delay, chance in ways]
     return found
 

@@ -85,7 +85,8 @@ class Taken:
         if field in ("input_tokens", "output_tokens"):
             return f"try_cast(round(try_cast({value} as double)) as bigint)"
         if field == "cost":
-            return f"try_cast({value} as double) * {(column.unit if column else None) or 1.0}"
+            cost, unit = f"try_cast({value} as double)", (column.unit if column else None) or 1.0
+            return f"case when isfinite({cost}) and {cost} >= 0 then {cost} * {unit} end"  # -1 and NaN: not known
         return f"cast({value} as varchar)"
 
     def _state(self) -> str:

@@ -73,7 +73,7 @@ class Try:
         self.helped, self._known_at = helped, -inf
 
     def is_known(self, now: float) -> bool:
-        """Whether it has ended, or is late: then it has not helped, whatever becomes of it."""
+        """Whether it has ended, or is late: then it counts as one that has not helped, unless it wins after all."""
         return now >= self._known_at
 
 
