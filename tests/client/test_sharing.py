@@ -79,6 +79,30 @@ def test_calls_that_say_another_deadline_each_time_share_a_budget(rules: Callabl
     run(main)
 
 
+def test_a_call_that_is_made_on_and_on_keeps_its_budget_whatever_others_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a thousand others, a rule of its own that was said for the first time had fifty hedges more."""
+    monkeypatch.setattr(calls, "KEPT", 4)
+
+    async def main(_: VirtualLoop) -> None:
+        async def late() -> str:
+            await asyncio.sleep(0.002)
+            return "late"
+
+        async def hedges(many: int, **passing: Any) -> int:
+            said = [await hedge(late, quick, delay=0.001, budget=0.001, name="hot", **passing) for _ in range(many)]
+            return sum(each.hedged for each in said)
+
+        assert await hedges(CALLS) == 50
+        for number in range(20):
+            await hedge(quick, slow, delay=5.0, name=f"other {number}")
+            assert await hedges(1) == 0
+        assert await hedges(CALLS, max_delay=9.0) == 0
+
+    run(main)
+
+
 def test_calls_that_say_another_deadline_each_time_learn_together() -> None:
     async def main(_: VirtualLoop) -> None:
         book = Book()

@@ -315,6 +315,14 @@ def test_rows_of_one_coarse_time_are_spread_until_the_next_in_their_order(tmp_pa
     assert source.seconds == pytest.approx((10 + 19 / 20) * 86_400)
 
 
+def test_one_exact_time_among_hours_brings_no_hour_at_once(tmp_path: Path) -> None:
+    rows = [f"2026-11-30T{hour:02}:00:00Z,0.5" for hour in range(24) for _ in range(100)]
+    log, _ = read(written(tmp_path, "\n".join(["at,ttft_s", *rows, "2026-11-30T00:00:01Z,0.25"]) + "\n"))
+    assert log.stamps == 25
+    assert (np.diff(log.at) >= 0.0).all()
+    assert np.diff(log.at[101:]) == pytest.approx(36.0)
+
+
 def test_calls_made_at_once_stay_so(tmp_path: Path) -> None:
     rows = [f"{second},{target},0.5" for second in range(20) for target in "abcde" * 2]
     log, _ = read(written(tmp_path, "\n".join(["at,target,ttft_s", *rows]) + "\n"))

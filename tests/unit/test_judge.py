@@ -316,6 +316,20 @@ def test_a_hedge_that_was_broken_off_is_late_once_it_ran_past_the_delay(
     assert judge._throttle.view(6.0).others_late == expected
 
 
+@pytest.mark.parametrize(("left_after", "held"), [(1.0, False), (3.0, True)])
+def test_hedges_whose_callers_leave_before_they_are_late_count_neither_way(left_after: float, held: bool) -> None:
+    judge = judge_of(Policy(delay=2.0, throttle=ThrottleSettings(both_slow=0.9)))
+    for number in range(12):
+        ask, at = Ask(f"r-{number}", True), 10.0 * number
+        assert hedge(judge, ask, at) is None
+        if number < 5:
+            judge.learn(won(ask, Role.HEDGE, at + 1.0, attempt=1, target="b", took=1.0))
+        else:
+            judge.over(ended(ask, Role.HEDGE, Outcome.CLIENT_GONE, at + left_after, launched_at=at))
+        judge.finished(ask.request_id, 2, at + 5.0)
+    assert (judge._throttle.holds(120.0) is not None) is held
+
+
 @pytest.mark.parametrize(("took", "late"), [(1.9, 0.0), (2.1, 1.0)])
 @pytest.mark.parametrize("role", [Role.HEDGE, Role.FAILOVER])
 def test_one_that_won_is_late_by_the_same_delay(role: Role, took: float, late: float) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from math import inf
 from types import CodeType, FunctionType
 from typing import Any, Literal, TypeVar, Unpack, cast, overload
+from weakref import WeakValueDictionary
 
 from hedgerow.client import purse
 from hedgerow.client.checking import arguments, function, refuse_unknown
@@ -47,7 +48,10 @@ _known: OrderedDict[Any, tuple[Course, Call, Sequence[CodeType]]] = OrderedDict(
 kept so that no other has one of these: to hash it is to look at all of it.
 """
 _courses: OrderedDict[Any, Course] = OrderedDict()
-_trunks: OrderedDict[Any, Course] = OrderedDict()
+_trunks: WeakValueDictionary[Any, Course] = WeakValueDictionary()
+"""Those that learn and pay, for as long as anything that is remembered needs them: or a budget would be had twice."""
+_lately: OrderedDict[Any, Course] = OrderedDict()
+"""The last of them, so that budgets outlive the rules of single calls."""
 
 
 @overload
@@ -255,9 +259,9 @@ def _remember(
         trunk = _trunks.get(trunk_key)
         course = Course(name, places_of(targets), policy, trunk=trunk, streams=streaming, terms=terms)
         _courses[key] = course
-        _trunks[trunk_key] = trunk or course
-        _trunks.move_to_end(trunk_key)
-        for remembered in (_courses, _trunks):
+        _trunks[trunk_key] = _lately[trunk_key] = trunk or course
+        _lately.move_to_end(trunk_key)
+        for remembered in (_courses, _lately):
             if len(remembered) > KEPT:
                 remembered.popitem(last=False)
     return course

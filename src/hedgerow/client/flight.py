@@ -159,8 +159,7 @@ class Flight:
         else:
             self.last_item_at = now
             self.run.watch()
-        if not self.done.done():
-            self.done.set_result(None)
+        self._wake()
 
     def skip(self, reason: Reason, detail: str, role: Role) -> None:
         if role is not _FAILOVER:

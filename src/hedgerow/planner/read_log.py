@@ -183,6 +183,8 @@ def _arrays(
 def _spread(log: Log) -> Log:
     """With the rows of one time one after the other until the next could be, where times are coarse.
 
+    How coarse is told by those that many rows have: one of another kind among them changes nothing.
+
     Otherwise hours of traffic would come at once, of which nothing could be learned in time.
     """
     if not log.timed:
@@ -191,7 +193,10 @@ def _spread(log: Log) -> Log:
     if len(times) < 2 or len(log) <= len(times) * max(CROWD, 3 * len(log.targets)):
         return log
     place = np.arange(len(log)) - (np.cumsum(counts) - counts)[which]
-    return replace(log, at=log.at + np.diff(times).min() * place / counts[which], stamps=len(times))
+    crowded = times[counts >= CROWD]
+    step = float(np.diff(crowded if len(crowded) > 1 else times).min())
+    until = np.minimum(np.append(np.diff(times), step), step)
+    return replace(log, at=log.at + until[which] * place / counts[which], stamps=len(times))
 
 
 def _filled(column: Any, nothing: float) -> Any:

@@ -17,7 +17,8 @@ _WON, _SUPERSEDED, _KEPT = Outcome.WON, Outcome.SUPERSEDED, Outcome.KEPT
 Observe = Callable[[str, bool, int, float, bool, float], None]
 """As `LatencyModel.observe`."""
 Pair = Callable[[FirstToken, AttemptEnded], None]
-_COMMITTED = (Outcome.FAILED_AFTER_COMMIT, Outcome.CLIENT_GONE)
+_GONE = Outcome.CLIENT_GONE
+_COMMITTED = (Outcome.FAILED_AFTER_COMMIT, _GONE)
 
 
 class _Further:
@@ -140,6 +141,8 @@ class Lessons:
                 throttle.first(True, event.ended_at)
         elif failed or (further is not None and event.ended_at - event.launched_at > further.delay > 0.0):
             throttle.other(True, event.ended_at)
+        elif event.outcome is _GONE and further is not None and (one := further.tries.pop(event.attempt, None)):
+            one.left()
 
     def _of(self, request_id: str) -> _Further:
         further = self._further.get(request_id)

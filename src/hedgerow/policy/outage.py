@@ -72,6 +72,10 @@ class Try:
         """It has won (`helped`), or never will."""
         self.helped, self._known_at = helped, -inf
 
+    def left(self) -> None:
+        """Its caller left before it was late: nobody will know."""
+        self._known_at = inf
+
     def is_known(self, now: float) -> bool:
         """Whether it has ended, or is late: then it counts as one that has not helped, unless it wins after all."""
         return now >= self._known_at
@@ -164,7 +168,7 @@ class Throttle:
         return None
 
     def _do_others_help(self, now: float) -> bool:
-        """Whether most of the other attempts win: then the first target is in trouble alone."""
+        """Whether many of the other attempts win: then the first target is in trouble alone."""
         settings = self._settings
         if settings.both_slow is None:
             return False
